@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What core/ needs of a compiler and of a C library: this is the only file that names either.
+ *
+ * WEIR_ASSERT       states what must hold; on with WEIR_ASSERT_ON, else it costs nothing.
+ * WEIR_ASSERT_SLOW  the same for checks that are not O(1); on with WEIR_ASSERT_SLOW_ON.
+ * A port may define WEIR_PORT_HEADER to a file that defines WEIR_ASSERT_FAILED and the four memory
+ * functions in its own way (a kernel module does).
+ */
+#ifndef WEIR_BASE_H
+#define WEIR_BASE_H
+
+#include "weir.h"
+
+#ifdef WEIR_PORT_HEADER
+#include WEIR_PORT_HEADER
+#else
+#define weir_memset __builtin_memset
+#define weir_memcpy __builtin_memcpy
+#define WEIR_ASSERT_FAILED(text) __builtin_trap()
+#endif
+
+#ifdef WEIR_ASSERT_ON
+#define WEIR_ASSERT(cond) \
+    do { \
+        if (__builtin_expect(!(cond), 0)) WEIR_ASSERT_FAILED(#cond); \
+    } while (0)
+#else
+#define WEIR_ASSERT(cond) ((void)sizeof(!(cond)))
+#endif
+
+#ifdef WEIR_ASSERT_SLOW_ON
+#define WEIR_ASSERT_SLOW(cond) WEIR_ASSERT(cond)
+#else
+#define WEIR_ASSERT_SLOW(cond) ((void)sizeof(!(cond)))
+#endif
+
+#define WEIR_LIKELY(cond) __builtin_expect(!!(cond), 1)
+#define WEIR_UNLIKELY(cond) __builtin_expect(!!(cond), 0)
+#define WEIR_NOINLINE __attribute__((noinline))
+
+/* Position of the highest and lowest set bit; `word` is not 0. */
+static inline uint32_t weir_bit_high(uint64_t word)
+{
+    return 63u - (uint32_t)__builtin_clzll(word);
+}
+
+static inline uint32_t weir_bit_low(uint64_t word)
+{
+    return (uint32_t)__builtin_ctzll(word);
+}
+
+static inline bool weir_is_power(uint64_t value)
+{
+    return value != 0 && (value & (value - 1)) == 0;
+}
+
+static inline uint64_t weir_min(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t weir_max(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Rounding to a power of two. round_up wraps to less than `value` where it would overflow, so a
+ * caller that cannot exclude this checks first with weir_fits_up. */
+static inline uint64_t weir_round_down(uint64_t value, uint64_t power)
+{
+    return value & ~(power - 1);
+}
+
+static inline uint64_t weir_round_up(uint64_t value, uint64_t power)
+{
+    return (value + power - 1) & ~(power - 1);
+}
+
+static inline bool weir_fits_up(uint64_t value, uint64_t power)
+{
+    return value <= UINT64_MAX - (power - 1);
+}
+
+#endif

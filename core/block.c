@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * block: the calls on one block, and the path that needs no device call.
+ *
+ * Owns nothing; works on range, order and the pool's sums. A live node keeps in `set` the zone and
+ * lane that allocated it, in `low` the bytes beyond what was asked, in `b` its extra records.
+ * Cost: alloc and free are O(1) here; a miss goes to ladder.c, a free with several lanes to limbo.c.
+ */
+#include "pool.h"
+
+/* --------------------------------------------------------------------------------- accounts -- */
+
+static inline uint32_t size_class(uint64_t bytes)
+{
+    uint32_t high = weir_bit_high(bytes | 512);
+    return high < 9 + WEIR_SIZE_CLASSES ? high - 9 : WEIR_SIZE_CLASSES - 1;
+}
+
+static inline void account_alloc(weir_pool *pool, uint64_t bytes, uint64_t requested)
+{
+    weir_amount_add(&pool->requested, requested);
+    weir_amount_add(&pool->allocated, bytes);
+    weir_amount_add(&pool->blocks, 1);
+    weir_amount_add(&pool->by_class[size_class(requested)], 1);
+}
+
+static inline void account_free(weir_pool *pool, uint64_t bytes, uint64_t requested)
+{
+    pool->requested.current -= requested;
+    pool->allocated.current -= bytes;
+    pool->blocks.current--;
+    pool->by_class[size_class(requested)].current--;
+    pool->frees++;
+}
+
+void weir_pool_tell(weir_pool *pool, const weir_record *record)
+{
+    weir_observer observer = pool->config.observer;
+    if (WEIR_UNLIKELY(observer != NULL)) observer(pool->config.observer_self, record);
+}
+
+/* ------------------------------------------------------------------------------------ sets -- */
+
+uint32_t weir_node_lane(const weir_pool *pool, const weir_node *node)
+{
+    return (uint16_t)(pool->label[node->set].tag - 1);
+}
+
+bool weir_node_usable(const weir_pool *pool, const weir_node *node, const weir_ask *ask)
+{
+    const weir_label *label = &pool->label[node->set];
+    if (node->kind != WEIR_FREE || node->set == WEIR_SET_HOLES || label->zone != ask->zone)
+        return false;
+    if (label->tag == WEIR_TAG_CLEAN || label->tag == ask->lane + 1) return true;
+    uint64_t point = weir_node_point(node);
+    if (pool->config.no_stream_reuse) return weir_order_passed(&pool->order, label->tag - 1u, point);
+    return weir_order_before(&pool->order, label->tag - 1u, point, ask->lane);
+}
+
+/* Memory that the lane is only ordered after, through a wait, must not look passed to a third lane:
+ * it gets the lane's current point, which lies behind that wait. */
+uint64_t weir_node_point_for(const weir_pool *pool, const weir_node *node, const weir_ask *ask)
+{
+    uint32_t lane = weir_node_lane(pool, node);
+    if (lane == ask->lane) return weir_node_point(node);
+    if (lane == WEIR_LANE_NONE || weir_order_passed(&pool->order, lane, weir_node_point(node)))
+        return 0;
+    return pool->order.lane[ask->lane].epoch;
+}
+
+/* ------------------------------------------------------------------------------------ carve -- */
+
+static inline void carve(weir_pool *pool, const weir_ask *ask, uint32_t index, uint64_t start,
+                         uint16_t live_set)
+{
+    weir_range *range = &pool->range;
+    weir_node *node = &range->node[index];
+    node->kind = WEIR_LIVE;
+    node->set = live_set;
+    node->low = (uint32_t)(ask->bytes - ask->requested);
+    node->high = 0;
+    node->b = 0;
+    weir_range_index(range, index);
+    account_alloc(pool, ask->bytes, ask->requested);
+    WEIR_ASSERT(node->addr == start && weir_node_bytes(range, index) == ask->bytes);
+    (void)start;
+}
+
+/* Takes a free node out of its bin and cuts the block out of it; what is left is filed as it was. */
+static inline uint32_t carve_filed(weir_pool *pool, const weir_ask *ask, uint32_t index,
+                                   uint64_t start, uint16_t live_set)
+{
+    weir_range *range = &pool->range;
+    weir_range_unfile(range, index);
+    if (WEIR_UNLIKELY(range->node[index].addr != start)) {
+        uint32_t upper = weir_range_split(range, index, start);
+        weir_range_file(range, index);
+        index = upper;
+    }
+    if (weir_node_end(range, index) != start + ask->bytes)
+        weir_range_file(range, weir_range_split(range, index, start + ask->bytes));
+    carve(pool, ask, index, start, live_set);
+    return index;
+}
+
+uint32_t weir_block_carve(weir_pool *pool, const weir_ask *ask, uint32_t index, uint64_t start)
+{
+    weir_range *range = &pool->range;
+    uint16_t live_set = pool->zone[ask->zone].set_of[ask->lane + 1];
+    if (weir_node_end(range, index) != start + ask->bytes)
+        weir_range_free(range, weir_range_split(range, index, start + ask->bytes));
+    if (range->node[index].addr != start) {
+        uint32_t upper = weir_range_split(range, index, start);
+        weir_range_free(range, index);
+        index = upper;
+    }
+    carve(pool, ask, index, start, live_set);
+    return index;
+}
+
+uint32_t weir_block_fit(weir_pool *pool, const weir_ask *ask, uint16_t set)
+{
+    uint64_t start;
+    uint32_t index = weir_range_find(&pool->range, set, ask->bytes, ask->align, &start);
+    if (index == 0 || !weir_node_usable(pool, &pool->range.node[index], ask)) return 0;
+    uint16_t live_set = pool->zone[ask->zone].set_of[ask->lane + 1];
+    return carve_filed(pool, ask, index, start, live_set);
+}
+
+/* ------------------------------------------------------------------------------------ alloc -- */
+
+/* Rounds like PyTorch's roundup_power2_divisions: up to a step of its power of two. */
+static uint64_t round_by_divisions(const weir_config *config, uint64_t bytes)
+{
+    uint32_t high = weir_bit_high(bytes);
+    uint32_t entry = high < 20 ? 0 : high - 20;
+    uint32_t divisions = config->roundup_divisions[entry < 16 ? entry : 15];
+    if (divisions <= 1) return bytes;
+    uint64_t step = (UINT64_C(1) << high) / divisions;
+    return step < config->unit_bytes ? bytes : weir_round_up(bytes, step);
+}
+
+/* What a request occupies; 0 if no address space could hold it. The excess is kept in 32 bits. */
+static inline uint64_t round_request(const weir_pool *pool, uint64_t bytes)
+{
+    uint64_t unit = pool->config.unit_bytes;
+    if (WEIR_UNLIKELY(bytes >= UINT64_C(1) << 46)) return 0;
+    uint64_t rounded = bytes == 0 ? unit : weir_round_up(bytes, unit);
+    if (WEIR_UNLIKELY(pool->rounds)) {
+        uint64_t coarse = round_by_divisions(&pool->config, rounded);
+        if (coarse - bytes <= UINT32_MAX) rounded = coarse;
+    }
+    return rounded;
+}
+
+/* The free node that serves a request without a device call: the lane's own first, then clean. */
+static inline uint32_t fit_fast(weir_pool *pool, const weir_ask *ask)
+{
+    const weir_zone *zone = &pool->zone[ask->zone];
+    uint64_t start;
+    if (WEIR_UNLIKELY(ask->lane + 1 >= zone->room)) return 0;
+    uint16_t own = zone->set_of[ask->lane + 1];
+    if (WEIR_UNLIKELY(own == 0)) return 0;
+    uint32_t index = weir_range_find(&pool->range, own, ask->bytes, ask->align, &start);
+    if (index == 0) {
+        index = weir_range_find(&pool->range, zone->set_of[WEIR_TAG_CLEAN], ask->bytes, ask->align,
+                                &start);
+        if (index == 0) return 0;
+    }
+    if (WEIR_UNLIKELY(pool->config.max_split_bytes != 0) &&
+        ask->bytes < pool->config.max_split_bytes &&
+        weir_node_bytes(&pool->range, index) >= pool->config.max_split_bytes)
+        return 0;
+    return carve_filed(pool, ask, index, start, own);
+}
+
+static WEIR_NOINLINE weir_status alloc_slow(weir_pool *pool, weir_ask *ask, uint32_t *index)
+{
+    uint16_t set;
+    weir_status status = weir_range_need(&pool->range, WEIR_PLAN_NODES);
+    if (status == WEIR_OK) status = weir_pool_set(pool, ask->zone, ask->lane + 1, &set);
+    if (status == WEIR_OK && pool->device.lost) status = WEIR_LOST;
+    if (status == WEIR_OK) status = weir_ladder_climb(pool, ask, index);
+    if (status != WEIR_OK) weir_oom_note(pool, ask, status);
+    return status;
+}
+
+static weir_status pin_node(weir_pool *pool, uint32_t index);
+static weir_status free_node(weir_pool *pool, uint32_t index, uint32_t lane);
+
+static weir_status alloc_checked(weir_pool *pool, weir_ask *ask, weir_addr *addr)
+{
+    uint32_t index = 0;
+    weir_status status = WEIR_OK;
+    if (WEIR_UNLIKELY(pool->config.max_blocks != 0) &&
+        pool->blocks.current >= pool->config.max_blocks)
+        return WEIR_NO_METADATA;
+    status = weir_range_need(&pool->range, 2);
+    if (WEIR_UNLIKELY(status != WEIR_OK)) return status;
+    if (WEIR_LIKELY((ask->flags & WEIR_ONE_HANDLE) == 0)) index = fit_fast(pool, ask);
+    if (WEIR_UNLIKELY(index == 0)) status = alloc_slow(pool, ask, &index);
+    if (status == WEIR_OK && WEIR_UNLIKELY((ask->flags & WEIR_PINNED) != 0)) {
+        status = pin_node(pool, index);
+        if (status != WEIR_OK) (void)free_node(pool, index, ask->lane);
+    }
+    if (status == WEIR_OK) *addr = pool->range.node[index].addr;
+    return status;
+}
+
+static WEIR_NOINLINE void tell_alloc(weir_pool *pool, const weir_ask *ask, weir_stream stream,
+                                     weir_status status, weir_addr addr)
+{
+    weir_domain domain = ask->zone < WEIR_ZONE_DOMAINS ? 0 : ask->zone;
+    weir_record record = {.what = status == WEIR_OK ? WEIR_DID_ALLOC : WEIR_DID_FAIL,
+                          .status = status,
+                          .stream = stream,
+                          .domain = domain,
+                          .addr = status == WEIR_OK ? addr : 0,
+                          .bytes = ask->requested};
+    weir_pool_tell(pool, &record);
+}
+
+static inline weir_status alloc_locked(weir_pool *pool, weir_ask *ask, weir_stream stream,
+                                       weir_addr *addr)
+{
+    weir_status status = WEIR_STALE;
+    weir_addr got = 0;
+    weir_pool_lock(pool);
+    ask->lane = weir_order_lane(&pool->order, stream);
+    if (WEIR_LIKELY(ask->lane != WEIR_LANE_NONE)) status = alloc_checked(pool, ask, &got);
+    bool observed = pool->config.observer != NULL;
+    weir_pool_unlock(pool);
+    if (status == WEIR_OK) *addr = got;
+    if (WEIR_UNLIKELY(observed)) tell_alloc(pool, ask, stream, status, got);
+    return status;
+}
+
+weir_status weir_alloc_on(weir_pool *pool, weir_stream stream, uint64_t bytes, weir_addr *addr)
+{
+    if (WEIR_UNLIKELY(pool == NULL || addr == NULL)) return WEIR_INVALID;
+    weir_ask ask = {.bytes = round_request(pool, bytes), .requested = bytes};
+    ask.align = pool->config.unit_bytes;
+    ask.zone = ask.bytes <= pool->config.small_bytes ? WEIR_ZONE_SMALL : WEIR_ZONE_MAIN;
+    ask.wait_us = pool->config.wait_us;
+    if (WEIR_UNLIKELY(ask.bytes == 0)) return WEIR_NO_MEMORY;
+    return alloc_locked(pool, &ask, stream, addr);
+}
+
+/* The zone of a domain; UINT32_MAX if there is none. The lock is held. */
+static uint32_t zone_of_domain(const weir_pool *pool, weir_domain domain)
+{
+    uint32_t index = domain & 0xFFFF;
+    if (index < WEIR_ZONE_DOMAINS || index >= pool->zone_count) return UINT32_MAX;
+    const weir_zone *zone = &pool->zone[index];
+    return zone->open && zone->generation == domain >> 16 ? index : UINT32_MAX;
+}
+
+static weir_status ask_from_request(weir_pool *pool, const weir_request *given, weir_ask *ask,
+                                    weir_stream *stream)
+{
+    const uint32_t known = WEIR_NOWAIT | WEIR_ONE_HANDLE | WEIR_PINNED | WEIR_NO_EVENTS;
+    weir_request request;
+    weir_memset(&request, 0, sizeof(request));
+    weir_memcpy(&request, given, (size_t)weir_min(given->size, sizeof(request)));
+    if (given->size < offsetof(weir_request, domain) || (request.flags & ~known) != 0)
+        return WEIR_INVALID;
+    uint64_t align = request.align == 0 ? 1 : request.align;
+    if (!weir_is_power(align) || align > weir_pool_granule(pool)) return WEIR_INVALID;
+    ask->bytes = round_request(pool, request.bytes);
+    ask->requested = request.bytes;
+    ask->align = weir_max(align, pool->config.unit_bytes);
+    ask->flags = request.flags;
+    ask->wait_us = request.wait_us == 0 ? pool->config.wait_us : request.wait_us;
+    if ((request.flags & (WEIR_NOWAIT | WEIR_NO_EVENTS)) != 0) ask->wait_us = 0;
+    *stream = request.stream;
+    if (ask->bytes == 0) return WEIR_NO_MEMORY;
+    ask->zone = WEIR_ZONE_MAIN;
+    if (request.domain != 0) {
+        weir_pool_lock(pool);
+        ask->zone = zone_of_domain(pool, request.domain);
+        weir_pool_unlock(pool);
+        return ask->zone == UINT32_MAX ? WEIR_STALE : WEIR_OK;
+    }
+    if (ask->bytes <= pool->config.small_bytes && ask->align <= pool->config.small_bytes &&
+        (ask->flags & (WEIR_ONE_HANDLE | WEIR_PINNED)) == 0)
+        ask->zone = WEIR_ZONE_SMALL;
+    return WEIR_OK;
+}
+
+weir_status weir_alloc(weir_pool *pool, const weir_request *request, weir_addr *addr)
+{
+    weir_ask ask = {.waits_would_help = false};
+    weir_stream stream;
+    if (pool == NULL || request == NULL || addr == NULL) return WEIR_INVALID;
+    weir_status status = ask_from_request(pool, request, &ask, &stream);
+    if (status != WEIR_OK) return status;
+    return alloc_locked(pool, &ask, stream, addr);
+}
+
+/* ------------------------------------------------------------------------------------- pins -- */
+
+static void pin_pieces(weir_pool *pool, uint32_t index, bool pin)
+{
+    weir_pages *pages = &pool->pages;
+    uint64_t end = weir_node_end(&pool->range, index);
+    for (uint64_t at = pool->range.node[index].addr; at < end;) {
+        uint32_t which = weir_pages_at(pages, at);
+        weir_piece *piece = weir_piece_get(pages, which);
+        uint64_t bytes = weir_piece_bytes(pages, which);
+        if (pin && piece->pins++ == 0) pages->pinned_bytes += bytes;
+        if (!pin && --piece->pins == 0) pages->pinned_bytes -= bytes;
+        at = piece->addr + bytes;
+    }
+}
+
+static weir_status pin_node(weir_pool *pool, uint32_t index)
+{
+    weir_node *node = &pool->range.node[index];
+    uint32_t extra = weir_order_extra_find(&pool->order, node->b, WEIR_LANE_PINS);
+    if (extra != 0) {
+        pool->order.extra[extra].value++;
+        return WEIR_OK;
+    }
+    weir_status status = weir_order_extra_add(&pool->order, &node->b, WEIR_LANE_PINS, 1);
+    if (status != WEIR_OK) return status;
+    node->high |= WEIR_NODE_PINNED;
+    pin_pieces(pool, index, true);
+    return WEIR_OK;
+}
+
+static void unpin_node(weir_pool *pool, uint32_t index, uint32_t extra)
+{
+    weir_node *node = &pool->range.node[index];
+    weir_order_extra_drop(&pool->order, &node->b, extra);
+    node->high &= (uint8_t)~WEIR_NODE_PINNED;
+    pin_pieces(pool, index, false);
+}
+
+weir_status weir_pin(weir_pool *pool, weir_addr addr)
+{
+    if (pool == NULL) return WEIR_INVALID;
+    weir_pool_lock(pool);
+    uint32_t index = weir_range_lookup(&pool->range, addr);
+    weir_status status = index == 0 ? WEIR_NOT_FOUND : pin_node(pool, index);
+    weir_pool_unlock(pool);
+    return status;
+}
+
+weir_status weir_unpin(weir_pool *pool, weir_addr addr)
+{
+    weir_status status = WEIR_OK;
+    if (pool == NULL) return WEIR_INVALID;
+    weir_pool_lock(pool);
+    uint32_t index = weir_range_lookup(&pool->range, addr);
+    uint32_t first = index == 0 ? 0 : pool->range.node[index].b;
+    uint32_t extra = weir_order_extra_find(&pool->order, first, WEIR_LANE_PINS);
+    if (index == 0) status = WEIR_NOT_FOUND;
+    else if (extra == 0) status = WEIR_INVALID;
+    else if (--pool->order.extra[extra].value == 0) unpin_node(pool, index, extra);
+    weir_pool_unlock(pool);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------- free -- */
+
+/* Frees a node that is out of the index and belongs to no caller any more. With no extra records and
+ * one lane it goes straight to its set; the order of that lane makes reuse safe. */
+static weir_status free_node(weir_pool *pool, uint32_t index, uint32_t lane)
+{
+    weir_range *range = &pool->range;
+    weir_node *node = &range->node[index];
+    if (WEIR_UNLIKELY((node->high & WEIR_NODE_PINNED) != 0))
+        unpin_node(pool, index, weir_order_extra_find(&pool->order, node->b, WEIR_LANE_PINS));
+    uint32_t owner = weir_node_lane(pool, node);
+    weir_range_unindex(range, node->addr);
+    account_free(pool, weir_node_bytes(range, index), weir_node_bytes(range, index) - node->low);
+    weir_lane *own = &pool->order.lane[owner];
+    weir_node_point_set(node, own->epoch);
+    if (WEIR_LIKELY(node->b == 0 && owner == lane && own->outlives)) {
+        weir_range_free(range, index);
+        return WEIR_OK;
+    }
+    if (owner != lane && weir_order_extra_find(&pool->order, node->b, (uint16_t)lane) == 0) {
+        weir_status status = weir_order_extra_add(&pool->order, &node->b, (uint16_t)lane, 0);
+        WEIR_ASSERT(status == WEIR_OK);
+        (void)status;
+    }
+    return weir_limbo_enter(pool, index);
+}
+
+static weir_status free_locked(weir_pool *pool, weir_addr addr, weir_stream stream,
+                               weir_record *record)
+{
+    uint32_t index = weir_range_lookup(&pool->range, addr);
+    if (WEIR_UNLIKELY(index == 0)) return WEIR_NOT_FOUND;
+    uint32_t owner = weir_node_lane(pool, &pool->range.node[index]);
+    uint32_t lane = stream == 0 ? owner : weir_order_lane(&pool->order, stream);
+    if (WEIR_UNLIKELY(lane == WEIR_LANE_NONE)) return WEIR_STALE;
+    if (WEIR_UNLIKELY(lane != owner)) {
+        /* Room for the record of the freeing lane, so that nothing fails half-way. */
+        uint32_t probe = 0;
+        weir_status status = weir_order_extra_add(&pool->order, &probe, 0, 0);
+        if (status != WEIR_OK) return status;
+        weir_order_extra_drop(&pool->order, &probe, probe);
+    }
+    if (WEIR_UNLIKELY(pool->config.observer != NULL)) {
+        record->addr = addr;
+        record->bytes = weir_node_bytes(&pool->range, index) - pool->range.node[index].low;
+        record->stream = weir_order_stream(&pool->order, lane);
+    }
+    return free_node(pool, index, lane);
+}
+
+weir_status weir_free(weir_pool *pool, weir_addr addr, weir_stream stream)
+{
+    weir_record record;
+    if (WEIR_UNLIKELY(pool == NULL)) return WEIR_INVALID;
+    weir_pool_lock(pool);
+    weir_status status = free_locked(pool, addr, stream, &record);
+    bool observed = pool->config.observer != NULL && status == WEIR_OK;
+    weir_pool_unlock(pool);
+    if (WEIR_UNLIKELY(observed)) {
+        record.what = WEIR_DID_FREE;
+        record.status = WEIR_OK;
+        record.domain = 0;
+        weir_pool_tell(pool, &record);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------- uses -- */
+
+static weir_status use_locked(weir_pool *pool, weir_addr addr, weir_stream stream)
+{
+    uint32_t index = weir_range_lookup(&pool->range, addr);
+    uint32_t lane = weir_order_lane(&pool->order, stream);
+    if (index == 0) return WEIR_NOT_FOUND;
+    if (lane == WEIR_LANE_NONE) return WEIR_STALE;
+    weir_node *node = &pool->range.node[index];
+    if (lane == weir_node_lane(pool, node)) return WEIR_OK;
+    if (weir_order_extra_find(&pool->order, node->b, (uint16_t)lane) != 0) return WEIR_OK;
+    return weir_order_extra_add(&pool->order, &node->b, (uint16_t)lane, 0);
+}
+
+weir_status weir_use(weir_pool *pool, weir_addr addr, weir_stream stream)
+{
+    if (pool == NULL) return WEIR_INVALID;
+    weir_pool_lock(pool);
+    weir_status status = use_locked(pool, addr, stream);
+    weir_pool_unlock(pool);
+    return status;
+}
+
+/* ----------------------------------------------------------------------------------- resize -- */
+
+static void resize_account(weir_pool *pool, uint32_t index, uint64_t old_bytes,
+                           uint64_t old_requested, uint64_t requested)
+{
+    uint64_t bytes = weir_node_bytes(&pool->range, index);
+    account_free(pool, old_bytes, old_requested);
+    pool->frees--;
+    account_alloc(pool, bytes, requested);
+    pool->blocks.total--;
+    pool->range.node[index].low = (uint32_t)(bytes - requested);
+}
+
+static void resize_shrink(weir_pool *pool, uint32_t index, uint64_t bytes)
+{
+    weir_range *range = &pool->range;
+    uint32_t upper = weir_range_split(range, index, range->node[index].addr + bytes);
+    uint32_t lane = weir_node_lane(pool, &range->node[index]);
+    range->node[upper].kind = WEIR_CLAIMED;
+    range->node[upper].b = 0;
+    weir_node_point_set(&range->node[upper], pool->order.lane[lane].epoch);
+    if (pool->order.lane[lane].outlives) weir_range_free(range, upper);
+    else (void)weir_limbo_enter(pool, upper);
+}
+
+static weir_status resize_grow(weir_pool *pool, uint32_t index, weir_ask *ask)
+{
+    weir_range *range = &pool->range;
+    uint64_t addr = range->node[index].addr;
+    uint64_t end = weir_node_end(range, index);
+    uint32_t tail;
+    ask->bytes -= end - addr;
+    weir_status status = weir_place_at(pool, ask, end,
+                                       WEIR_PLACE_IDLE | WEIR_PLACE_GROW | WEIR_PLACE_MOVE, &tail);
+    if (status != WEIR_OK) return status;
+    index = weir_range_lookup(range, addr);
+    if (weir_node_end(range, tail) != end + ask->bytes)
+        weir_range_free(range, weir_range_split(range, tail, end + ask->bytes));
+    WEIR_ASSERT(range->node[index].next == tail);
+    weir_range_absorb(range, index);
+    return WEIR_OK;
+}
+
+static weir_status resize_locked(weir_pool *pool, weir_addr addr, uint64_t requested)
+{
+    weir_range *range = &pool->range;
+    uint32_t index = weir_range_lookup(range, addr);
+    uint64_t bytes = round_request(pool, requested);
+    if (index == 0) return WEIR_NOT_FOUND;
+    weir_status status = weir_range_need(range, WEIR_PLAN_NODES);
+    if (bytes == 0) return WEIR_NO_MEMORY;
+    if (status != WEIR_OK) return status;
+    weir_node *node = &range->node[index];
+    uint64_t old_bytes = weir_node_bytes(range, index);
+    uint64_t old_requested = old_bytes - node->low;
+    if ((node->high & WEIR_NODE_PINNED) != 0 && bytes != old_bytes) return WEIR_BUSY;
+    if (node->b != 0 && bytes < old_bytes) return WEIR_BUSY;
+    weir_ask ask = {.bytes = bytes, .requested = requested, .align = pool->config.unit_bytes};
+    ask.lane = weir_node_lane(pool, node);
+    ask.zone = pool->label[node->set].zone;
+    if (pool->order.lane[ask.lane].retired) return WEIR_STALE;
+    if (bytes > old_bytes) status = resize_grow(pool, index, &ask);
+    if (status != WEIR_OK) return status;
+    index = weir_range_lookup(range, addr);
+    if (bytes < old_bytes) resize_shrink(pool, index, bytes);
+    resize_account(pool, index, old_bytes, old_requested, requested);
+    return WEIR_OK;
+}
+
+weir_status weir_resize(weir_pool *pool, weir_addr addr, uint64_t bytes)
+{
+    if (pool == NULL) return WEIR_INVALID;
+    weir_pool_lock(pool);
+    weir_status status = resize_locked(pool, addr, bytes);
+    weir_pool_unlock(pool);
+    return status;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ladder: what an allocation tries when no free block fits, cheapest first.
+ *
+ *   1 settle    learn what has passed; a fit in any lane's memory that may be used now
+ *   2 back      a window with idle handles, new ones or moved ones, by the pool's share over its peak
+ *   3 squeeze   the same with every means at once and no byte more than is missing
+ *   4 join      a wait between streams, then 1 to 3 again
+ *   5 wait      the host waits for pending uses, then 1 to 3 again
+ *   6 rescue    with the device quiet, copy live granules of sparse handles together
+ *   7 return    give free memory back to the device that could not be used, and grow exactly
+ *   8 reclaim   ask the caller's reclaimer, and begin again once
+ * Every rung that may have made memory free is followed by a search. 4 is left out with NO_EVENTS,
+ * 5 and 6 where the caller allows no wait.
+ */
+#include "pool.h"
+
+/* A rung's answer that means: try the next one. */
+static inline bool rung_missed(weir_status status)
+{
+    return status == WEIR_NO_MEMORY || status == WEIR_WOULD_WAIT;
+}
+
+static weir_status rung_search(weir_pool *pool, weir_ask *ask, uint32_t *index)
+{
+    weir_status status = weir_gather(pool, ask);
+    if (status != WEIR_OK) return status;
+    *index = weir_gather_fit(pool, ask);
+    return *index != 0 ? WEIR_OK : WEIR_NO_MEMORY;
+}
+
+static weir_status rung_back(weir_pool *pool, weir_ask *ask, uint32_t *index)
+{
+    const uint32_t all = WEIR_PLACE_IDLE | WEIR_PLACE_GROW | WEIR_PLACE_MOVE;
+    weir_status status = weir_place(pool, ask, all, index);
+    if (status == WEIR_NO_MEMORY) status = weir_place(pool, ask, all & ~(uint32_t)WEIR_PLACE_GROW, index);
+    if (status == WEIR_NO_MEMORY) status = weir_place(pool, ask, all & ~(uint32_t)WEIR_PLACE_MOVE, index);
+    if (status == WEIR_NO_MEMORY) status = weir_place(pool, ask, all | WEIR_PLACE_TIGHT, index);
+    return status;
+}
+
+static weir_status rungs_without_wait(weir_pool *pool, weir_ask *ask, uint32_t *index)
+{
+    weir_status status = rung_search(pool, ask, index);
+    if (status == WEIR_NO_MEMORY) status = rung_back(pool, ask, index);
+    return status;
+}
+
+static weir_status rung_join(weir_pool *pool, weir_ask *ask, uint32_t *index)
+{
+    if ((ask->flags & WEIR_NO_EVENTS) != 0 || pool->config.no_stream_reuse) return WEIR_NO_MEMORY;
+    if (pool->order.lane_count == 1) return WEIR_NO_MEMORY;
+    weir_status status = weir_gather_join(pool, ask);
+    return status == WEIR_OK ? rungs_without_wait(pool, ask, index) : status;
+}
+
+static weir_status rung_wait(weir_pool *pool, weir_ask *ask, uint32_t *index)
+{
+    if ((ask->flags & WEIR_NO_EVENTS) != 0) return WEIR_NO_MEMORY;
+    if (pool->order.lane_count == 1) return WEIR_NO_MEMORY;
+    weir_status status = weir_gather_wait(pool, &ask->wait_us);
+    if (status == WEIR_WOULD_WAIT) ask->waits_would_help = true;
+    if (status != WEIR_OK && status != WEIR_WOULD_WAIT) return status;
+    return rungs_without_wait(pool, ask, index);
+}
+
+static weir_status rung_rescue(weir_pool *pool, weir_ask *ask, uint32_t *index)
+{
+    weir_status status = weir_rescue(pool, ask, ask->bytes);
+    if (status == WEIR_WOULD_WAIT) ask->waits_would_help = true;
+    return status == WEIR_OK ? rungs_without_wait(pool, ask, index) : status;
+}
+
+static weir_status rung_return(weir_pool *pool, weir_ask *ask, uint32_t *index)
+{
+    uint64_t released = 0;
+    uint64_t wanted = weir_round_up(ask->bytes, weir_pool_granule(pool));
+    uint64_t held = pool->pages.held_bytes;
+    weir_status status = weir_trim_to(pool, held > wanted ? held - wanted : 0, &released);
+    if (status != WEIR_OK) return status;
+    if (released == 0) return WEIR_NO_MEMORY;
+    pool->retries++;
+    return rungs_without_wait(pool, ask, index);
+}
+
+static weir_status rung_reclaim(weir_pool *pool, weir_ask *ask)
+{
+    weir_reclaimer reclaimer = pool->config.reclaimer;
+    void *self = pool->config.reclaimer_self;
+    if (reclaimer == NULL) return WEIR_NO_MEMORY;
+    pool->reclaims++;
+    weir_pool_release(pool);
+    bool freed = reclaimer(self, ask->bytes);
+    weir_pool_acquire(pool);
+    return freed ? WEIR_OK : WEIR_NO_MEMORY;
+}
+
+typedef weir_status (*rung)(weir_pool *pool, weir_ask *ask, uint32_t *index);
+
+static weir_status climb_once(weir_pool *pool, weir_ask *ask, uint32_t *index)
+{
+    static const rung rungs[] = {rungs_without_wait, rung_join, rung_wait, rung_rescue, rung_return};
+    weir_status status = WEIR_NO_MEMORY;
+    for (size_t i = 0; i < sizeof(rungs) / sizeof(rungs[0]) && rung_missed(status); i++)
+        status = rungs[i](pool, ask, index);
+    return status;
+}
+
+/* A small block gets a stretch for its kind while memory is easily had; under pressure it lies among
+ * the others like any block. */
+static weir_status climb(weir_pool *pool, weir_ask *ask, uint32_t *index)
+{
+    if (ask->zone == WEIR_ZONE_SMALL) {
+        uint16_t set;
+        weir_status status = rungs_without_wait(pool, ask, index);
+        if (!rung_missed(status)) return status;
+        ask->zone = WEIR_ZONE_MAIN;
+        status = weir_pool_set(pool, ask->zone, ask->lane + 1, &set);
+        if (status != WEIR_OK) return status;
+    }
+    return climb_once(pool, ask, index);
+}
+
+weir_status weir_ladder_climb(weir_pool *pool, weir_ask *ask, uint32_t *index)
+{
+    if (pool->shadows.count >= WEIR_SHADOWS_KEPT && (ask->flags & WEIR_NO_EVENTS) == 0)
+        (void)weir_shadow_drain(pool, WEIR_SHADOWS_KEPT);
+    weir_status status = climb(pool, ask, index);
+    if (rung_missed(status) && rung_reclaim(pool, ask) == WEIR_OK) status = climb(pool, ask, index);
+    if (status == WEIR_NO_MEMORY && ask->waits_would_help) status = WEIR_WOULD_WAIT;
+    return status;
+}

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * place: which window of the arena to back, and with which handles.
+ *
+ * A window is where a block could lie if its holes were backed: between two live blocks, over free
+ * memory that the request may use and over holes. The best is the one that lacks the fewest granules;
+ * among equals the lowest address. What it lacks comes from idle handles, then either from new ones
+ * or from free handles that lie elsewhere and move, by how far the pool is above the largest amount
+ * ever asked for at once (move_above_permille).
+ * Owns     the scratch list pool->victim while the lock is held.
+ * Cost     at most WINDOW_HOLES holes with WINDOW_STEPS nodes to each side, and as many handles as
+ *          cover twice the need, WEIR_VICTIMS_MAX at most.
+ */
+#include "pool.h"
+
+#define WINDOW_HOLES 48
+#define WINDOW_STEPS 32
+
+typedef struct window {
+    uint64_t start, end; /* of the block */
+    uint64_t missing;    /* granules to back */
+    uint32_t node;       /* the first it touches */
+} window;
+
+static inline bool node_is_hole(const weir_node *node)
+{
+    return node->kind == WEIR_FREE && node->set == WEIR_SET_HOLES;
+}
+
+static inline bool node_in_reach(const weir_pool *pool, const weir_node *node, const weir_ask *ask)
+{
+    return node_is_hole(node) || weir_node_usable(pool, node, ask);
+}
+
+/* ---------------------------------------------------------------------------------- windows -- */
+
+/* The granules that [start, end) lacks; it starts in `index` or later. */
+static uint64_t window_missing(const weir_pool *pool, uint32_t index, uint64_t start, uint64_t end)
+{
+    const weir_range *range = &pool->range;
+    uint64_t granule = weir_pool_granule(pool);
+    uint64_t bytes = 0;
+    for (; range->node[index].addr < end; index = range->node[index].next) {
+        const weir_node *node = &range->node[index];
+        uint64_t node_end = range->node[node->next].addr;
+        if (node_end <= start || !node_is_hole(node)) continue;
+        bytes += weir_round_up(weir_min(end, node_end), granule) -
+                 weir_round_down(weir_max(start, node->addr), granule);
+    }
+    return bytes >> pool->device.granule_shift;
+}
+
+/* Notes a window if it lies in [lo, hi) and lacks less than the best so far. */
+static void window_consider(const weir_pool *pool, const weir_ask *ask, uint32_t first, uint64_t lo,
+                            uint64_t hi, uint64_t start, window *best)
+{
+    if (start < lo || start > hi || hi - start < ask->bytes) return;
+    uint64_t missing = window_missing(pool, first, start, start + ask->bytes);
+    if (missing > best->missing || (missing == best->missing && start >= best->start)) return;
+    *best = (window){.start = start, .end = start + ask->bytes, .missing = missing, .node = first};
+}
+
+/* The furthest node to one side that a window around `index` can reach over. */
+static uint32_t window_reach(const weir_pool *pool, const weir_ask *ask, uint32_t index, bool left)
+{
+    const weir_range *range = &pool->range;
+    uint64_t reached = 0;
+    for (uint32_t step = 0; step < WINDOW_STEPS && reached < ask->bytes; step++) {
+        uint32_t next = left ? range->node[index].prev : range->node[index].next;
+        if (next == 0 || !node_in_reach(pool, &range->node[next], ask)) break;
+        index = next;
+        reached += weir_node_bytes(range, index);
+    }
+    return index;
+}
+
+static void windows_around(const weir_pool *pool, const weir_ask *ask, uint32_t hole, window *best)
+{
+    const weir_range *range = &pool->range;
+    uint32_t left = window_reach(pool, ask, hole, true);
+    uint32_t right = window_reach(pool, ask, hole, false);
+    uint64_t lo = range->node[left].addr;
+    uint64_t hi = weir_node_end(range, right);
+    if (hi - lo < ask->bytes) return;
+    uint64_t align = ask->align;
+    uint64_t at_hole = range->node[hole].addr;
+    window_consider(pool, ask, left, lo, hi, weir_round_up(lo, align), best);
+    window_consider(pool, ask, left, lo, hi, weir_round_up(at_hole, align), best);
+    if (right == hole) return; /* only placed against its low end: the hole may be all the rest */
+    window_consider(pool, ask, left, lo, hi, weir_round_down(hi - ask->bytes, align), best);
+    uint64_t end = weir_node_end(range, range->node[hole].next);
+    if (end >= ask->bytes)
+        window_consider(pool, ask, left, lo, hi, weir_round_down(end - ask->bytes, align), best);
+}
+
+static bool window_best(const weir_pool *pool, const weir_ask *ask, window *best)
+{
+    weir_cursor cursor = {.begun = false};
+    *best = (window){.start = UINT64_MAX, .missing = UINT64_MAX};
+    for (uint32_t i = 0; i < WINDOW_HOLES; i++) {
+        uint32_t hole = weir_range_each(&pool->range, WEIR_SET_HOLES, 0, &cursor);
+        if (hole == 0) break;
+        windows_around(pool, ask, hole, best);
+    }
+    return best->missing != UINT64_MAX;
+}
+
+/* A window wholly inside the longest hole: at its low end, or for small blocks at its high end, so
+ * that the two kinds grow towards each other. */
+static bool window_fresh(const weir_pool *pool, const weir_ask *ask, window *found)
+{
+    const weir_range *range = &pool->range;
+    weir_cursor cursor = {.begun = false};
+    uint64_t granule = weir_pool_granule(pool);
+    uint64_t bytes = weir_round_up(ask->bytes, granule);
+    uint32_t hole = weir_range_each(range, WEIR_SET_HOLES, bytes, &cursor);
+    if (hole == 0 || weir_node_bytes(range, hole) < bytes) return false;
+    uint64_t start = range->node[hole].addr;
+    if (ask->zone == WEIR_ZONE_SMALL) start = weir_node_end(range, hole) - bytes;
+    *found = (window){.start = start,
+                      .end = start + ask->bytes,
+                      .missing = bytes >> pool->device.granule_shift,
+                      .node = hole};
+    return true;
+}
+
+/* ---------------------------------------------------------------------------------- victims -- */
+
+typedef struct victims {
+    uint32_t count;
+    uint64_t granules;
+} victims;
+
+/* Notes the movable handles of one free node, until there are `enough` granules. */
+static void victims_in_node(weir_pool *pool, uint32_t index, uint64_t enough, victims *list)
+{
+    uint64_t granule = weir_pool_granule(pool);
+    uint64_t end = weir_node_end(&pool->range, index);
+    uint64_t at = weir_round_up(pool->range.node[index].addr, granule);
+    while (at < end && list->count < WEIR_VICTIMS_MAX && list->granules < enough) {
+        uint32_t which = weir_pages_at(&pool->pages, at);
+        weir_piece *piece = weir_piece_get(&pool->pages, which);
+        if (weir_piece_movable(pool, index, which)) {
+            piece->node = index;
+            pool->victim[list->count++] = which;
+            list->granules += piece->granules;
+        }
+        at = piece->addr + weir_piece_bytes(&pool->pages, which);
+    }
+}
+
+/* Lists free handles that `ask` may take from its own zone, and for the pool itself from the main zone and
+ * that of small blocks: from the shortest free nodes up, which are the least useful as they are. True
+ * if there may be more than what was listed. */
+static bool victims_list(weir_pool *pool, const weir_ask *ask, uint64_t enough, victims *list)
+{
+    *list = (victims){0};
+    if (weir_range_need(&pool->range, WEIR_PLAN_NODES) != WEIR_OK) return false;
+    bool pool_itself = ask->zone < WEIR_ZONE_DOMAINS;
+    weir_ask view = *ask;
+    for (uint32_t zone = 0; zone < pool->zone_count; zone++) {
+        if (pool_itself ? zone >= WEIR_ZONE_DOMAINS : zone != ask->zone) continue;
+        view.zone = zone;
+        for (uint32_t tag = 0; tag < pool->zone[zone].room; tag++) {
+            uint16_t set = pool->zone[zone].set_of[tag];
+            weir_cursor cursor = {.begun = false};
+            if (set == 0) continue;
+            uint32_t index;
+            while ((index = weir_range_each_up(&pool->range, set, weir_pool_granule(pool),
+                                               &cursor)) != 0) {
+                if (list->granules >= enough || list->count == WEIR_VICTIMS_MAX) return true;
+                if (weir_node_usable(pool, &pool->range.node[index], &view))
+                    victims_in_node(pool, index, enough, list);
+            }
+        }
+    }
+    return list->granules >= enough || list->count == WEIR_VICTIMS_MAX;
+}
+
+uint64_t weir_place_movable(weir_pool *pool, const weir_ask *ask, uint64_t enough)
+{
+    victims list;
+    (void)victims_list(pool, ask, (enough >> pool->device.granule_shift) + 1, &list);
+    return list.granules << pool->device.granule_shift;
+}
+
+/* Of the victims listed: the smallest that covers `remaining` alone if it is at most twice that, else
+ * the largest below, else the smallest above; none above `room`. Takes it off the list. */
+static uint32_t victim_pick(weir_pool *pool, victims *list, uint64_t remaining, uint64_t room)
+{
+    uint32_t below = UINT32_MAX, above = UINT32_MAX;
+    uint64_t below_size = 0, above_size = UINT64_MAX;
+    for (uint32_t i = 0; i < list->count; i++) {
+        uint64_t size = weir_piece_get(&pool->pages, pool->victim[i])->granules;
+        if (size < remaining && size > below_size) {
+            below = i;
+            below_size = size;
+        }
+        if (size >= remaining && size <= room && size < above_size) {
+            above = i;
+            above_size = size;
+        }
+    }
+    uint32_t pick = above_size <= 2 * remaining || below == UINT32_MAX ? above : below;
+    if (pick == UINT32_MAX) return 0;
+    uint32_t which = pool->victim[pick];
+    pool->victim[pick] = pool->victim[--list->count];
+    return which;
+}
+
+/* ------------------------------------------------------------------------------------- fill -- */
+
+typedef struct fill {
+    const weir_ask *ask;
+    uint32_t how;
+    victims movable;
+    bool more; /* the list was cut short */
+    weir_plan plan;
+} fill;
+
+static uint64_t headroom_granules(const weir_pool *pool)
+{
+    uint64_t limit = pool->config.limit_bytes;
+    uint64_t held = pool->pages.held_bytes;
+    return limit <= held ? 0 : (limit - held) >> pool->device.granule_shift;
+}
+
+/* The size of handle to grow by: an eighth of what is held or half of what is missing, at most
+ * growth_bytes, and smaller when the limit is near, so that the last handles can still move to where
+ * they are needed. */
+static uint64_t growth_granules(const weir_pool *pool, uint64_t remaining, uint64_t headroom)
+{
+    uint64_t granule = weir_pool_granule(pool);
+    uint64_t size = weir_max(pool->pages.held_bytes / 8, remaining / 2 * granule);
+    size = weir_min(size, pool->config.growth_bytes);
+    size = weir_min(size, headroom / 4 * granule);
+    return UINT64_C(1) << weir_bit_high(weir_max(size, granule) >> pool->device.granule_shift);
+}
+
+static uint32_t fresh_pick(weir_pool *pool, const fill *with, uint64_t remaining, uint64_t room)
+{
+    uint64_t headroom = headroom_granules(pool);
+    uint64_t most = pool->device.info.handle_bytes_max >> pool->device.granule_shift;
+    uint64_t size = growth_granules(pool, remaining, headroom);
+    if (headroom == 0) return 0;
+    bool tight = (with->how & WEIR_PLACE_TIGHT) != 0;
+    if (size > remaining && (tight || size > room)) size = UINT64_C(1) << weir_bit_high(remaining);
+    size = weir_min(size, UINT64_C(1) << weir_bit_high(headroom));
+    if (most != 0) size = weir_min(size, UINT64_C(1) << weir_bit_high(most));
+    return weir_pages_piece_add(&pool->pages, (uint32_t)size);
+}
+
+static uint32_t idle_pick(weir_pool *pool, uint64_t remaining, uint64_t room)
+{
+    uint32_t above = weir_pages_idle_above(&pool->pages, remaining);
+    uint32_t which = above;
+    if (above == 0 || weir_piece_get(&pool->pages, above)->granules > weir_min(room, 2 * remaining))
+        which = weir_pages_idle_below(&pool->pages, remaining);
+    if (which == 0 && above != 0 && weir_piece_get(&pool->pages, above)->granules <= room)
+        which = above;
+    if (which != 0) weir_pages_idle_take(&pool->pages, which);
+    return which;
+}
+
+static uint32_t fill_pick(weir_pool *pool, fill *with, uint64_t remaining, uint64_t room)
+{
+    uint32_t which = 0;
+    if ((with->how & WEIR_PLACE_IDLE) != 0) which = idle_pick(pool, remaining, room);
+    if (which == 0 && (with->how & WEIR_PLACE_MOVE) != 0) {
+        which = victim_pick(pool, &with->movable, remaining, room);
+        if (which == 0 && with->more) {
+            with->more = victims_list(pool, with->ask, 2 * remaining, &with->movable);
+            which = victim_pick(pool, &with->movable, remaining, room);
+        }
+        if (which != 0) {
+            uint64_t addr = weir_piece_get(&pool->pages, which)->addr;
+            uint32_t near = weir_piece_get(&pool->pages, which)->node;
+            weir_plan_claim_piece(pool, weir_range_at(&pool->range, addr, near), which);
+        }
+    }
+    if (which == 0 && (with->how & WEIR_PLACE_GROW) != 0)
+        which = fresh_pick(pool, with, remaining, room);
+    return which;
+}
+
+/* Backs [need, need_end) inside the hole [lo, hi): pieces from the low end, or up to the high end if
+ * that is where the need lies. The plan takes them even if they are not enough. */
+static bool fill_hole(weir_pool *pool, fill *with, uint64_t lo, uint64_t hi, uint64_t need,
+                      uint64_t need_end, uint64_t *used_lo, uint64_t *used_hi)
+{
+    weir_pages *pages = &pool->pages;
+    bool from_top = need_end == hi && need != lo;
+    uint64_t remaining = (need_end - need) >> pool->device.granule_shift;
+    uint64_t room = (from_top ? need_end - lo : hi - need) >> pool->device.granule_shift;
+    uint64_t at = from_top ? need_end : need;
+    bool whole = weir_pages_room(pages, need, need_end - need) == WEIR_OK;
+    while (remaining > 0 && whole) {
+        uint32_t which = fill_pick(pool, with, remaining, room);
+        if (which == 0) break;
+        uint64_t size = weir_piece_get(pages, which)->granules;
+        if (from_top) at -= size << pool->device.granule_shift;
+        weir_plan_piece(pool, &with->plan, which, at);
+        if (!from_top) at += size << pool->device.granule_shift;
+        remaining -= weir_min(remaining, size);
+        room -= size;
+    }
+    *used_lo = from_top ? at : need;
+    *used_hi = from_top ? need_end : at;
+    return remaining == 0 && weir_pages_room(pages, *used_lo, *used_hi - *used_lo) == WEIR_OK;
+}
+
+/* Claims a hole's part [lo, hi) and files what is left on both sides; gives the claimed node. */
+static uint32_t hole_trim(weir_pool *pool, uint32_t index, uint64_t lo, uint64_t hi)
+{
+    weir_range *range = &pool->range;
+    if (weir_node_end(range, index) != hi)
+        weir_range_free(range, weir_range_split(range, index, hi));
+    if (range->node[index].addr != lo) {
+        uint32_t upper = weir_range_split(range, index, lo);
+        weir_range_free(range, index);
+        index = upper;
+    }
+    return index;
+}
+
+/* Takes the nodes of a window out of their bins. */
+static void window_claim(weir_pool *pool, const window *at, fill *with)
+{
+    weir_range *range = &pool->range;
+    uint32_t index = at->node;
+    while (weir_node_end(range, index) <= at->start) index = range->node[index].next;
+    with->plan.node_first = index;
+    for (; range->node[index].addr < at->end; index = range->node[index].next) {
+        weir_range_unfile(range, index);
+        with->plan.node_last = index;
+    }
+}
+
+/* Backs every hole of a claimed window; the plan then holds all that was taken. */
+static bool window_fill(weir_pool *pool, const window *at, fill *with)
+{
+    weir_range *range = &pool->range;
+    uint64_t granule = weir_pool_granule(pool);
+    uint32_t index = with->plan.node_first;
+    for (bool last = false; !last;) {
+        const weir_node *node = &range->node[index];
+        last = index == with->plan.node_last;
+        uint32_t next = node->next;
+        if (node->set == WEIR_SET_HOLES) {
+            uint64_t lo = node->addr, hi = weir_node_end(range, index), used_lo, used_hi;
+            uint64_t need = weir_round_down(weir_max(at->start, lo), granule);
+            uint64_t need_end = weir_round_up(weir_min(at->end, hi), granule);
+            if (!fill_hole(pool, with, lo, hi, need, need_end, &used_lo, &used_hi)) return false;
+            uint32_t kept = hole_trim(pool, index, used_lo, used_hi);
+            if (with->plan.node_first == index) with->plan.node_first = kept;
+            if (last) with->plan.node_last = kept;
+        }
+        index = next;
+    }
+    return true;
+}
+
+/* Backs one window with the means of `how`; gives the claimed node over it. */
+static weir_status window_back(weir_pool *pool, const weir_ask *ask, const window *at, uint32_t how,
+                               uint32_t *index)
+{
+    fill with = {.ask = ask, .how = how};
+    if ((how & WEIR_PLACE_GROW) != 0 && (how & WEIR_PLACE_MOVE) == 0 &&
+        headroom_granules(pool) +
+                (pool->pages.idle_bytes >> pool->device.granule_shift) < at->missing)
+        return WEIR_NO_MEMORY;
+    weir_status status = weir_range_need(&pool->range, WEIR_PLAN_NODES);
+    if (status != WEIR_OK) return status;
+    window_claim(pool, at, &with);
+    if ((how & WEIR_PLACE_MOVE) != 0)
+        with.more = victims_list(pool, ask, 2 * at->missing, &with.movable);
+    if (!window_fill(pool, at, &with)) {
+        weir_plan_drop(pool, &with.plan);
+        return WEIR_NO_MEMORY;
+    }
+    return weir_plan_run(pool, &with.plan, ask, index);
+}
+
+/* ------------------------------------------------------------------------------------ place -- */
+
+/* Whether growing by `missing` granules keeps the pool within its share above the peak request. */
+static bool growth_is_cheap(const weir_pool *pool, uint64_t missing)
+{
+    uint64_t peak = pool->requested.peak;
+    uint64_t bound = peak + peak / 1000 * (pool->config.move_above_permille - 1000);
+    uint64_t held = pool->pages.held_bytes + (missing << pool->device.granule_shift);
+    return held <= bound;
+}
+
+static weir_status place_window(weir_pool *pool, const weir_ask *ask, const window *at,
+                                uint32_t how, uint32_t *index)
+{
+    const uint32_t both = WEIR_PLACE_GROW | WEIR_PLACE_MOVE;
+    if ((how & both) != both || (how & WEIR_PLACE_TIGHT) != 0)
+        return window_back(pool, ask, at, how, index);
+    uint32_t first = growth_is_cheap(pool, at->missing) ? WEIR_PLACE_MOVE : WEIR_PLACE_GROW;
+    return window_back(pool, ask, at, how & ~first, index);
+}
+
+static weir_status place_carve(weir_pool *pool, const weir_ask *ask, const window *at,
+                               weir_status status, uint32_t *index)
+{
+    if (status == WEIR_OK) *index = weir_block_carve(pool, ask, *index, at->start);
+    return status;
+}
+
+/* Small blocks lie in stretches of their own, made of small handles. */
+static weir_status place_small(weir_pool *pool, const weir_ask *ask, uint32_t how, uint32_t *index)
+{
+    weir_ask chunk = *ask;
+    window at;
+    chunk.bytes = weir_pool_granule(pool);
+    chunk.align = chunk.bytes;
+    if (!window_fresh(pool, &chunk, &at)) {
+        if (weir_pool_span_add(pool, chunk.bytes) != WEIR_OK || !window_fresh(pool, &chunk, &at))
+            return WEIR_NO_MEMORY;
+    }
+    weir_status status = window_back(pool, &chunk, &at, how | WEIR_PLACE_TIGHT, index);
+    if (status != WEIR_OK) return status;
+    *index = weir_block_carve(pool, ask, *index, weir_round_up(at.start, ask->align));
+    return WEIR_OK;
+}
+
+static weir_status place_segment(weir_pool *pool, const weir_ask *ask, uint32_t how, uint32_t *index)
+{
+    if ((how & WEIR_PLACE_GROW) == 0) return WEIR_NO_MEMORY;
+    weir_status status = weir_segment_add(pool, ask, index);
+    if (status != WEIR_OK) return status;
+    uint64_t start = weir_round_up(pool->range.node[*index].addr, ask->align);
+    *index = weir_block_carve(pool, ask, *index, start);
+    return WEIR_OK;
+}
+
+weir_status weir_place_stretch(weir_pool *pool, const weir_ask *ask, uint32_t *index)
+{
+    window at;
+    if (!weir_device_virtual(&pool->device)) return weir_segment_add(pool, ask, index);
+    weir_status status = WEIR_OK;
+    if (!window_fresh(pool, ask, &at)) status = weir_pool_span_add(pool, ask->bytes);
+    if (status != WEIR_OK) return status;
+    if (!window_fresh(pool, ask, &at)) return WEIR_NO_MEMORY;
+    return window_back(pool, ask, &at, WEIR_PLACE_GROW, index);
+}
+
+weir_status weir_place(weir_pool *pool, const weir_ask *ask, uint32_t how, uint32_t *index)
+{
+    window at;
+    if (pool->config.no_moves) how &= ~(uint32_t)WEIR_PLACE_MOVE;
+    if (pool->config.no_growth) how &= ~(uint32_t)WEIR_PLACE_GROW;
+    if (!weir_device_virtual(&pool->device)) return place_segment(pool, ask, how, index);
+    if (ask->zone == WEIR_ZONE_SMALL)
+        return place_small(pool, ask, how & ~(uint32_t)WEIR_PLACE_MOVE, index);
+    if (!window_best(pool, ask, &at)) {
+        if (weir_pool_span_add(pool, ask->bytes) != WEIR_OK || !window_best(pool, ask, &at))
+            return WEIR_NO_MEMORY;
+    }
+    weir_status status = place_window(pool, ask, &at, how, index);
+    if (status == WEIR_NO_MEMORY && window_fresh(pool, ask, &at))
+        status = place_window(pool, ask, &at, how, index);
+    return place_carve(pool, ask, &at, status, index);
+}
+
+weir_status weir_place_at(weir_pool *pool, const weir_ask *ask, uint64_t start, uint32_t how,
+                          uint32_t *index)
+{
+    const weir_range *range = &pool->range;
+    uint32_t block = weir_range_at(range, start - 1, 0);
+    uint32_t first = range->node[block].next;
+    window at = {.start = start, .end = start + ask->bytes, .node = first};
+    for (uint32_t node = first; range->node[node].addr < at.end; node = range->node[node].next)
+        if (!node_in_reach(pool, &range->node[node], ask)) return WEIR_NO_MEMORY;
+    at.missing = window_missing(pool, first, at.start, at.end);
+    if (pool->config.no_moves) how &= ~(uint32_t)WEIR_PLACE_MOVE;
+    if (pool->config.no_growth) how &= ~(uint32_t)WEIR_PLACE_GROW;
+    return window_back(pool, ask, &at, how, index);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * range: places blocks in an address space.
+ *
+ * Owns     the nodes: every byte of every span belongs to exactly one node, and the nodes form one
+ *          ring in the order of addresses. Node 0 is the ring's head and never names a block. Each
+ *          span ends in a fence, a node that is never free, so that nothing merges across spans.
+ *          The sets: free nodes are filed by size in the set they name; two free neighbours of the
+ *          same set are always one node (R2). The index of live blocks by first address.
+ * R1       ring order is address order, without gaps between a span's first node and its fence.
+ * R2       no two neighbours that are both free name the same set.
+ * R3       a node is in exactly one bin of its set if it is free, and in none otherwise; a live node
+ *          is in exactly one chain of the index.
+ * R4       a set's bitmaps tell which bins are not empty, and its bytes are the sum of its nodes.
+ * Cost     O(1), find looks at no more than 2 * WEIR_RANGE_LOOK nodes. 32 bytes for a node, 4 for
+ *          its place in the index, about 6 KiB for a set.
+ *
+ * The two-level bins follow Masmano, Ripoll, Crespo and Real, "TLSF: a new dynamic memory allocator
+ * for real-time systems" (ECRTS 2004), with records kept outside the memory and a bounded look in
+ * the request's own bin, so that a block that was freed always fits the same request again.
+ */
+#ifndef WEIR_RANGE_H
+#define WEIR_RANGE_H
+
+#include "base.h"
+
+#define WEIR_RANGE_LOOK 16 /* nodes that a search looks at in one bin */
+#define WEIR_RANGE_ROWS 44 /* powers of two of units */
+#define WEIR_RANGE_COLS 32 /* steps in each of them */
+
+typedef enum weir_kind {
+    WEIR_UNUSED = 0,
+    WEIR_FREE,       /* filed in its set */
+    WEIR_LIVE,       /* a caller's block */
+    WEIR_CLAIMED,    /* taken by a running call, set and point kept */
+    WEIR_LIMBO,      /* freed, with uses on several streams */
+    WEIR_SHADOW,     /* old place of a moved handle, still mapped */
+    WEIR_LOST_RANGE, /* quarantined: could not be unmapped */
+    WEIR_FENCE
+} weir_kind;
+
+typedef struct weir_node {
+    uint64_t addr;
+    uint32_t prev, next; /* ring */
+    uint32_t a;          /* free: previous in bin; live: next in index chain; limbo, shadow: next */
+    uint32_t b;          /* free: next in bin; live, limbo: first extra record; shadow: handle */
+    uint32_t low;        /* live: bytes beyond what was asked; else the point, low bits */
+    uint16_t set;
+    uint8_t kind;
+    uint8_t high;        /* live: WEIR_NODE_ flags; else the point, high bits */
+} weir_node;
+
+typedef struct weir_set {
+    uint64_t rows;
+    uint64_t bytes;
+    uint32_t count;
+    uint32_t cols[WEIR_RANGE_ROWS];
+    uint32_t head[WEIR_RANGE_ROWS][WEIR_RANGE_COLS];
+} weir_set;
+
+typedef struct weir_range {
+    const weir_platform *platform;
+    weir_node *node;
+    uint32_t node_count; /* nodes ever handed out, the head included */
+    uint32_t node_room;
+    uint32_t unused;     /* first of the nodes to be used again, linked by `next` */
+    uint32_t spare;      /* nodes that can be had without growing */
+    uint32_t reserve;    /* how many of them running calls may still need */
+    uint32_t *bucket;
+    uint32_t bucket_shift; /* 64 - log2(number of buckets) */
+    uint32_t unit_shift;
+    uint32_t set_count;
+    uint32_t set_room;
+    weir_set **set;
+} weir_range;
+
+weir_status weir_range_init(weir_range *range, const weir_platform *platform, uint32_t unit_shift);
+void weir_range_fini(weir_range *range);
+
+/* need: makes sure that `count` nodes beyond the reserve can be taken without failing. NO_METADATA. */
+weir_status weir_range_grow(weir_range *range, uint32_t count);
+static inline weir_status weir_range_need(weir_range *range, uint32_t count)
+{
+    count += range->reserve;
+    return WEIR_LIKELY(range->spare >= count) ? WEIR_OK : weir_range_grow(range, count);
+}
+
+/* A new empty set. NO_METADATA. */
+weir_status weir_range_set_add(weir_range *range, uint16_t *set);
+
+/* Adds [addr, addr + bytes) as one claimed node of `set`; needs 2 spare nodes. Returns the node. */
+uint32_t weir_range_span_add(weir_range *range, uint64_t addr, uint64_t bytes, uint16_t set);
+/* Takes a span, which is one node and its fence, out of the ring. */
+void weir_range_span_drop(weir_range *range, uint32_t index);
+
+static inline uint64_t weir_node_bytes(const weir_range *range, uint32_t index)
+{
+    const weir_node *node = &range->node[index];
+    return range->node[node->next].addr - node->addr;
+}
+
+static inline uint64_t weir_node_end(const weir_range *range, uint32_t index)
+{
+    return range->node[range->node[index].next].addr;
+}
+
+/* A point: how far its stream has to get before the node's last uses have passed. 40 bits. */
+static inline uint64_t weir_node_point(const weir_node *node)
+{
+    return (uint64_t)node->high << 32 | node->low;
+}
+
+static inline void weir_node_point_set(weir_node *node, uint64_t point)
+{
+    node->low = (uint32_t)point;
+    node->high = (uint8_t)(point >> 32);
+}
+
+/* Files a node as free under its set without merging; takes it out again. */
+void weir_range_file(weir_range *range, uint32_t index);
+void weir_range_unfile(weir_range *range, uint32_t index);
+
+/* Frees a node that is in no bin: joins it with free neighbours of its set (the later point wins)
+ * and files the result, whose index it returns. */
+uint32_t weir_range_free(weir_range *range, uint32_t index);
+
+/* Cuts a node that is in no bin at `addr`, strictly inside; returns the upper part, which has the
+ * same kind, set and point. Needs 1 spare node. */
+uint32_t weir_range_split(weir_range *range, uint32_t index, uint64_t addr);
+
+/* Joins a node with the next one; neither is filed. */
+void weir_range_absorb(weir_range *range, uint32_t index);
+
+/* The best of near candidates in a set for `bytes` (a multiple of the unit) at `align`, and where in
+ * it the block would start. 0 if none was seen. */
+uint32_t weir_range_find(const weir_range *range, uint16_t set, uint64_t bytes, uint64_t align,
+                         uint64_t *start);
+
+/* The index of live blocks. drop returns the node it took out; both return 0 if there is none. */
+void weir_range_index(weir_range *range, uint32_t index);
+uint32_t weir_range_lookup(const weir_range *range, uint64_t addr);
+uint32_t weir_range_unindex(weir_range *range, uint64_t addr);
+
+/* The node of any kind that holds `addr`, found by a walk from node `near`; 0: outside. */
+uint32_t weir_range_at(const weir_range *range, uint64_t addr, uint32_t near);
+
+/* Steps through a set from its longest nodes to its shortest: first with `*cursor` 0, until it
+ * returns 0. The set must not change in between. */
+typedef struct weir_cursor {
+    uint32_t next;
+    uint32_t row, col;
+    bool begun;
+} weir_cursor;
+uint32_t weir_range_each(const weir_range *range, uint16_t set, uint64_t bytes_min,
+                         weir_cursor *cursor);
+
+/* The same from the shortest that may have `bytes_min` to the longest. */
+uint32_t weir_range_each_up(const weir_range *range, uint16_t set, uint64_t bytes_min,
+                            weir_cursor *cursor);
+
+/* NULL, or which of R1 to R4 is broken. O(nodes). */
+const char *weir_range_check(const weir_range *range);
+
+#endif

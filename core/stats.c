@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stats: what a pool tells about itself.
+ *
+ * Owns nothing; reads the sums that block, pages and device keep, and walks the rest.
+ * Cost     stats O(1) but for the longest free run, the first bins of each set; a report of a failed
+ *          allocation and the walks O(nodes).
+ */
+#include "pool.h"
+
+/* --------------------------------------------------------------------------------- searches -- */
+
+/* The longest node of a set, by a look at its highest bin. */
+static uint64_t set_longest(const weir_pool *pool, uint16_t set)
+{
+    weir_cursor cursor = {.begun = false};
+    uint64_t longest = 0;
+    uint32_t index = weir_range_each(&pool->range, set, 0, &cursor);
+    uint32_t row = cursor.row, col = cursor.col;
+    while (index != 0 && cursor.row == row && cursor.col == col) {
+        longest = weir_max(longest, weir_node_bytes(&pool->range, index));
+        index = weir_range_each(&pool->range, set, 0, &cursor);
+    }
+    return longest;
+}
+
+static uint64_t zone_longest(const weir_pool *pool, uint32_t zone)
+{
+    uint64_t longest = 0;
+    for (uint32_t tag = 0; tag < pool->zone[zone].room; tag++)
+        if (pool->zone[zone].set_of[tag] != 0)
+            longest = weir_max(longest, set_longest(pool, pool->zone[zone].set_of[tag]));
+    return longest;
+}
+
+/* ------------------------------------------------------------------------------------ stats -- */
+
+static void stats_device(const weir_device *device, weir_stats *stats)
+{
+    stats->va_reserves = device->va_reserves;
+    stats->va_frees = device->va_frees;
+    stats->creates = device->creates;
+    stats->releases = device->releases;
+    stats->maps = device->maps;
+    stats->accesses = device->accesses;
+    stats->unmaps = device->unmaps;
+    stats->event_creates = device->event_creates;
+    stats->event_destroys = device->event_destroys;
+    stats->event_records = device->event_records;
+    stats->event_queries = device->event_queries;
+    stats->copies = device->copies;
+    stats->stream_waits = device->stream_waits;
+    stats->host_waits = device->host_waits;
+}
+
+static void stats_fill(weir_pool *pool, weir_stats *stats)
+{
+    const weir_pages *pages = &pool->pages;
+    stats->limit_bytes = pool->config.limit_bytes;
+    stats->requested = pool->requested;
+    stats->allocated = pool->allocated;
+    stats->reserved = (weir_amount){pages->held_bytes, pool->reserved_peak, pool->reserved_total};
+    stats->pending = pool->pending;
+    stats->blocks = pool->blocks;
+    stats->segments = (weir_amount){pages->held_count, pool->segments_peak, pool->segments_total};
+    weir_memcpy(stats->by_class, pool->by_class, sizeof(stats->by_class));
+    stats->pinned_bytes = pages->pinned_bytes;
+    stats->quarantined_bytes = pages->lost_bytes;
+    stats->idle_bytes = pages->idle_bytes;
+    stats->shadowed_bytes = pool->shadow_bytes;
+    stats->largest_free_bytes = zone_longest(pool, WEIR_ZONE_MAIN);
+    stats->allocs = pool->blocks.total;
+    stats->frees = pool->frees;
+    stats->fails = pool->fails;
+    stats->retries = pool->retries;
+    stats->reclaims = pool->reclaims;
+    stats->moved_handles = pool->moved_handles;
+    stats->rescues = pool->rescues;
+    stats->rescued_bytes = pool->rescued_bytes;
+    stats_device(&pool->device, stats);
+}
+
+void weir_stats_read(weir_pool *pool, weir_stats *stats)
+{
+    weir_stats all;
+    size_t size = (size_t)weir_min(stats->size, sizeof(all));
+    weir_memset(&all, 0, sizeof(all));
+    weir_pool_lock(pool);
+    stats_fill(pool, &all);
+    weir_pool_unlock(pool);
+    all.size = size;
+    weir_memcpy(stats, &all, size);
+}
+
+static void amount_reset(weir_amount *amount)
+{
+    amount->peak = amount->current;
+}
+
+void weir_stats_reset_peaks(weir_pool *pool)
+{
+    weir_pool_lock(pool);
+    amount_reset(&pool->requested);
+    amount_reset(&pool->allocated);
+    amount_reset(&pool->pending);
+    amount_reset(&pool->blocks);
+    for (uint32_t i = 0; i < WEIR_SIZE_CLASSES; i++) amount_reset(&pool->by_class[i]);
+    pool->reserved_peak = pool->pages.held_bytes;
+    pool->segments_peak = pool->pages.held_count;
+    weir_pool_unlock(pool);
+}
+
+int64_t weir_native_error(weir_pool *pool)
+{
+    weir_pool_lock(pool);
+    int64_t code = pool->device.native_error;
+    weir_pool_unlock(pool);
+    return code;
+}
+
+/* -------------------------------------------------------------------------------------- oom -- */
+
+/* Of a free node's bytes, those in handles that also hold something live, and those in pinned ones. */
+static void oom_note_handles(weir_pool *pool, uint32_t index, weir_oom *oom)
+{
+    uint64_t end = weir_node_end(&pool->range, index);
+    for (uint64_t at = pool->range.node[index].addr; at < end;) {
+        uint32_t which = weir_pages_at(&pool->pages, at);
+        const weir_piece *piece = weir_piece_get(&pool->pages, which);
+        uint64_t piece_end = piece->addr + weir_piece_bytes(&pool->pages, which);
+        uint64_t bytes = weir_min(end, piece_end) - at;
+        if (piece->pins != 0) oom->pinned_bytes += bytes;
+        else if (!weir_piece_movable(pool, index, which)) oom->stranded_bytes += bytes;
+        at += bytes;
+    }
+}
+
+static void oom_note_node(weir_pool *pool, const weir_ask *ask, uint32_t index, weir_oom *oom)
+{
+    const weir_node *node = &pool->range.node[index];
+    uint64_t bytes = weir_node_bytes(&pool->range, index);
+    if (node->kind == WEIR_LIMBO) oom->other_stream_bytes += bytes;
+    if (node->kind != WEIR_FREE || node->set == WEIR_SET_HOLES) return;
+    if (pool->label[node->set].zone != ask->zone) {
+        if (pool->label[node->set].zone >= WEIR_ZONE_DOMAINS) oom->domain_bytes += bytes;
+        return;
+    }
+    if (!weir_node_usable(pool, node, ask)) {
+        oom->other_stream_bytes += bytes;
+        return;
+    }
+    oom->free_bytes += bytes;
+    oom->largest_free_bytes = weir_max(oom->largest_free_bytes, bytes);
+    oom_note_handles(pool, index, oom);
+}
+
+void weir_oom_note(weir_pool *pool, const weir_ask *ask, weir_status status)
+{
+    weir_oom *oom = &pool->oom;
+    uint64_t total = 0;
+    weir_memset(oom, 0, sizeof(*oom));
+    pool->fails++;
+    pool->failed_once = true;
+    oom->status = status;
+    oom->asked_bytes = ask->requested;
+    oom->stream = weir_order_stream(&pool->order, ask->lane);
+    oom->domain = ask->zone < WEIR_ZONE_DOMAINS ? 0 : ask->zone;
+    oom->limit_bytes = pool->config.limit_bytes;
+    oom->reserved_bytes = pool->pages.held_bytes;
+    oom->allocated_bytes = pool->allocated.current;
+    oom->quarantined_bytes = pool->pages.lost_bytes;
+    oom->wait_would_help = ask->waits_would_help;
+    for (uint32_t at = pool->range.node[0].next; at != 0; at = pool->range.node[at].next)
+        oom_note_node(pool, ask, at, oom);
+    if (pool->device.ops.memory_info != NULL && !pool->device.lost &&
+        pool->device.ops.memory_info(pool->device.self, &oom->device_free_bytes, &total) != WEIR_OK)
+        oom->device_free_bytes = 0;
+    if (total != 0) oom->device_free_bytes = weir_min(oom->device_free_bytes, total);
+    uint64_t room = oom->limit_bytes - weir_min(oom->limit_bytes, oom->reserved_bytes);
+    if (total != 0) room = weir_min(room, oom->device_free_bytes);
+    oom->short_bytes = ask->bytes - weir_min(ask->bytes, room);
+}
+
+weir_status weir_oom_read(weir_pool *pool, weir_oom *oom)
+{
+    if (pool == NULL || oom == NULL) return WEIR_INVALID;
+    weir_pool_lock(pool);
+    weir_status status = pool->failed_once ? WEIR_OK : WEIR_NOT_FOUND;
+    if (status == WEIR_OK) {
+        size_t size = (size_t)weir_min(oom->size, sizeof(*oom));
+        pool->oom.size = size;
+        weir_memcpy(oom, &pool->oom, size);
+    }
+    weir_pool_unlock(pool);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------- walks -- */
+
+static uint32_t node_pins(const weir_pool *pool, const weir_node *node)
+{
+    if (node->kind != WEIR_LIVE) return 0;
+    uint32_t extra = weir_order_extra_find(&pool->order, node->b, WEIR_LANE_PINS);
+    return extra == 0 ? 0 : (uint32_t)pool->order.extra[extra].value;
+}
+
+static void block_describe(const weir_pool *pool, uint32_t index, weir_block *block)
+{
+    const weir_node *node = &pool->range.node[index];
+    const weir_label *label = &pool->label[node->set];
+    uint32_t lane = weir_node_lane(pool, node);
+    bool live = node->kind == WEIR_LIVE;
+    bool hole = node->set == WEIR_SET_HOLES || node->kind == WEIR_LOST_RANGE;
+    uint32_t generation = pool->zone[label->zone].generation;
+    *block = (weir_block){.addr = node->addr,
+                          .bytes = weir_node_bytes(&pool->range, index),
+                          .live = live,
+                          .mapped = !hole,
+                          .pins = node_pins(pool, node),
+                          .small = !hole && label->zone == WEIR_ZONE_SMALL};
+    if (live) block->requested_bytes = block->bytes - node->low;
+    if (!hole && lane != WEIR_LANE_NONE) block->stream = weir_order_stream(&pool->order, lane);
+    if (!hole && label->zone >= WEIR_ZONE_DOMAINS) block->domain = generation << 16 | label->zone;
+    if (!live && !hole)
+        block->pending = node->kind == WEIR_LIMBO ||
+                         (lane != WEIR_LANE_NONE &&
+                          !weir_order_passed(&pool->order, lane, weir_node_point(node)));
+}
+
+void weir_walk_blocks(weir_pool *pool, bool (*visit)(void *self, const weir_block *block), void *self)
+{
+    weir_pool_lock(pool);
+    bool more = true;
+    for (uint32_t at = pool->range.node[0].next; at != 0 && more; at = pool->range.node[at].next) {
+        weir_block block;
+        if (pool->range.node[at].kind == WEIR_FENCE) continue;
+        block_describe(pool, at, &block);
+        more = visit(self, &block);
+    }
+    weir_pool_unlock(pool);
+}
+
+void weir_walk_segments(weir_pool *pool, bool (*visit)(void *self, const weir_segment *segment),
+                        void *self)
+{
+    weir_pool_lock(pool);
+    bool more = true;
+    for (uint32_t i = 1; i < pool->pages.piece_count && more; i++) {
+        const weir_piece *piece = weir_piece_get(&pool->pages, i);
+        if (piece->state == WEIR_PIECE_UNUSED || !piece->made) continue;
+        weir_segment segment = {.addr = piece->state == WEIR_PIECE_MAPPED ? piece->addr : 0,
+                                .bytes = weir_piece_bytes(&pool->pages, i),
+                                .handle = piece->handle,
+                                .pinned = piece->pins != 0,
+                                .quarantined = piece->state == WEIR_PIECE_LOST};
+        more = visit(self, &segment);
+    }
+    weir_pool_unlock(pool);
+}
+
+/* A start for the walk to an inner address: the piece under it tells where it begins, and the walk
+ * goes to the left from a live block whose first address the index knows, if there is one near. */
+weir_status weir_block_find(weir_pool *pool, weir_addr addr, weir_block *block)
+{
+    if (pool == NULL || block == NULL) return WEIR_INVALID;
+    weir_pool_lock(pool);
+    uint32_t index = weir_range_lookup(&pool->range, addr);
+    if (index == 0) index = weir_range_at(&pool->range, addr, 0);
+    bool found = index != 0 && pool->range.node[index].kind == WEIR_LIVE;
+    if (found) block_describe(pool, index, block);
+    weir_pool_unlock(pool);
+    return found ? WEIR_OK : WEIR_NOT_FOUND;
+}

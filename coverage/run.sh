@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Builds for gcov into build-cov, runs the tests, measures core/ by lines and branches and holds the
+# result against coverage/thresholds. The last line is the result. build-cov/report has the pages,
+# build-cov/uncovered.txt the lines that were not reached.
+source "$(dirname "$0")/../ci/lib.sh"
+have lcov || { echo "skipped: lcov is not there"; exit 77; }
+dir=build-cov
+objects=$dir/CMakeFiles/weir_core.dir
+branch=lcov_branch_coverage=1
+case $(lcov --version) in *"version 2."*) branch=branch_coverage=1 ;; esac
+
+configure $dir -DCMAKE_BUILD_TYPE=Debug -DWEIR_COVERAGE=ON -DWEIR_CUDA=OFF
+ninja -C $dir -j "$JOBS" --quiet
+find $dir -name '*.gcda' -delete
+ctest --test-dir $dir -j "$JOBS" -LE vendoring --no-tests=error --output-on-failure \
+    >$dir/ctest.log 2>&1 || { cat $dir/ctest.log; die "a test failed, so nothing was measured"; }
+
+lcov --quiet --rc $branch --capture --directory $objects --output-file $dir/all.info
+lcov --quiet --rc $branch --extract $dir/all.info "$PWD/core/*" --output-file $dir/core.info
+if have genhtml; then
+    genhtml --quiet --rc $branch --branch-coverage $dir/core.info --output-directory $dir/report ||
+        echo "genhtml made no pages"
+fi
+awk -F'[:,]' -v root="$PWD/" '
+    /^SF:/ { file = substr($0, 4 + length(root)) }
+    /^DA:/ && $3 == 0 { print file ":" $2 }
+' $dir/core.info >$dir/uncovered.txt
+
+awk -F'[: ]' '
+    FNR == NR { if ($1 == "lines" || $1 == "branches") least[$1] = $2; next }
+    /^LF:/ { lines += $2 }
+    /^LH:/ { lines_hit += $2 }
+    /^BRF:/ { branches += $2 }
+    /^BRH:/ { branches_hit += $2 }
+    function percent(hit, all) { return all > 0 ? int(1000 * hit / all) / 10 : 0 }
+    function hold(what, is) {
+        if (is < least[what]) {
+            printf "%s: %.1f%% is below the threshold of %.1f%%\n", what, is, least[what]
+            bad = 1
+        } else if (is >= least[what] + 0.5) {
+            printf "%s: the threshold can be raised from %.1f to %.1f\n", what, least[what], is
+        }
+    }
+    END {
+        l = percent(lines_hit, lines)
+        b = percent(branches_hit, branches)
+        hold("lines", l)
+        hold("branches", b)
+        printf "lines %.1f%% branches %.1f%%\n", l, b
+        exit bad
+    }' coverage/thresholds $dir/core.info

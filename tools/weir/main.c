@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* The command `weir`: picks the verb. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fault.h"
+#include "generate.h"
+#include "replay.h"
+#include "weir.h"
+
+static const char main_help[] =
+    "weir replay [OPTION]... TRACE...   play recorded allocations through a pool and measure it\n"
+    "  --backend sim|host     a simulated device (default), or real memory\n"
+    "  --capacity SIZE        memory of the device and limit of the pool: 512M, 2GiB, or 1.02x,\n"
+    "                         a multiple of the trace's peak of requested bytes\n"
+    "  --find-capacity        also search the least capacity at which the trace completes\n"
+    "  --gpu-lag-us N         the simulated device ends work N microseconds after its queueing\n"
+    "  --conf STRING          settings, in place of the environment's WEIR_CONF\n"
+    "  --policy weir|plain    the pool (default), or a plain caching allocator to compare with\n"
+    "  --scale N              divide all sizes by N\n"
+    "  --no-verify            leave out the pass in which a model checks every operation\n"
+    "  --json                 one line of JSON for each trace (schema weir.replay/1)\n"
+    "  --summary              also say where the memory is at the end of each trace\n"
+    "  --peers FILE           print recorded results of other allocators beside\n"
+    "  A TRACE is CSV, plain or compressed with gzip or zstd; - is standard input.\n"
+    "\n"
+    "weir generate KIND --seed N [--ops N] [-o FILE]   write a synthetic trace\n"
+    "  KIND: pipeline, prefetch, reduction, producer, training or serving\n"
+    "\n"
+    "weir version\n"
+    "weir help\n"
+    "\n"
+    "Ends with 0 when all went well, 1 when an allocation or a verification failed, 2 on bad\n"
+    "input.\n";
+
+static int main_version(void)
+{
+    int printed =
+        printf("weir %d.%d.%d\n", WEIR_VERSION_MAJOR, WEIR_VERSION_MINOR, WEIR_VERSION_PATCH);
+    return printed > 0 && fflush(stdout) == 0 ? WEIR_EXIT_OK : WEIR_EXIT_USAGE;
+}
+
+static int main_usage(const char *verb)
+{
+    if (verb == NULL)
+        (void)fputs("weir: no verb; there are replay, generate, version and help\n", stderr);
+    else
+        (void)fprintf(stderr,
+                      "weir: unknown verb '%s'; there are replay, generate, version and "
+                      "help\n",
+                      verb);
+    return WEIR_EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    const char *verb = argc > 1 ? argv[1] : NULL;
+
+    if (verb == NULL) return main_usage(NULL);
+    if (strcmp(verb, "replay") == 0) return weir_replay(argc - 1, argv + 1);
+    if (strcmp(verb, "generate") == 0) return weir_generate(argc - 1, argv + 1);
+    if (strcmp(verb, "version") == 0 || strcmp(verb, "--version") == 0) return main_version();
+    if (strcmp(verb, "help") == 0 || strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0)
+        return fputs(main_help, stdout) >= 0 && fflush(stdout) == 0 ? WEIR_EXIT_OK
+                                                                    : WEIR_EXIT_USAGE;
+    return main_usage(verb);
+}
