@@ -21,7 +21,8 @@ suite() {
     rm -f "$dir/ctest.xml"
     # shellcheck disable=SC2086
     $RUNNER ctest --test-dir "$dir" -j "$JOBS" --output-on-failure --output-junit ctest.xml \
-        $labels >"$log" 2>&1 || rc=$?
+        --test-output-size-passed 100000000 --test-output-size-failed 100000000 $labels \
+        >"$log" 2>&1 || rc=$?
     if [ -f "$dir/ctest.xml" ]; then
         read -r passed failed skipped < <(awk -f ci/tally.awk "$dir/ctest.xml")
     fi
@@ -46,7 +47,7 @@ job() {
 
 # The layout of a pool may not depend on the width of a pointer.
 same_layout() {
-    [ -x build/bin/weir_layout_hash ] || { echo "skipped: no program for the layout"; return 77; }
+    [ -x build/bin/weir_layout_hash ] || { echo "the build made no weir_layout_hash"; return 1; }
     if ! echo 'int main(void){return 0;}' | gcc -m32 -xc - -o /dev/null 2>/dev/null; then
         echo "skipped: gcc cannot build for 32 bits here"
         return 77

@@ -4,14 +4,14 @@
  *
  *   1 settle    learn what has passed; a fit in any lane's memory that may be used now
  *   2 back      a window with idle handles, new ones or moved ones, by the pool's share over its peak
- *   3 squeeze   the same with every means at once and no byte more than is missing
- *   4 join      a wait between streams, then 1 to 3 again
- *   5 wait      the host waits for pending uses, then 1 to 3 again
- *   6 rescue    with the device quiet, copy live granules of sparse handles together
- *   7 return    give free memory back to the device that could not be used, and grow exactly
+ *   3 join      a wait between streams, then 1 and 2 again
+ *   4 wait      the host waits for pending uses, then 1 and 2 again
+ *   5 rescue    with the device quiet, copy live granules of sparse handles together; 1 and 2 again
+ *   6 squeeze   2 with every means at once, down to the last granule under the limit
+ *   7 return    give free memory back to the device that could not be used, then 1, 2 and 6 again
  *   8 reclaim   ask the caller's reclaimer, and begin again once
- * Every rung that may have made memory free is followed by a search. 4 is left out with NO_EVENTS,
- * 5 and 6 where the caller allows no wait.
+ * Every rung that may have made memory free is followed by a search. 3 is left out with NO_EVENTS,
+ * 4 and 5 where the caller allows no wait.
  */
 #include "pool.h"
 
@@ -35,7 +35,6 @@ static weir_status rung_back(weir_pool *pool, weir_ask *ask, uint32_t *index)
     weir_status status = weir_place(pool, ask, all, index);
     if (status == WEIR_NO_MEMORY) status = weir_place(pool, ask, all & ~(uint32_t)WEIR_PLACE_GROW, index);
     if (status == WEIR_NO_MEMORY) status = weir_place(pool, ask, all & ~(uint32_t)WEIR_PLACE_MOVE, index);
-    if (status == WEIR_NO_MEMORY) status = weir_place(pool, ask, all | WEIR_PLACE_TIGHT, index);
     return status;
 }
 
@@ -71,6 +70,13 @@ static weir_status rung_rescue(weir_pool *pool, weir_ask *ask, uint32_t *index)
     return status == WEIR_OK ? rungs_without_wait(pool, ask, index) : status;
 }
 
+/* With every means at once, no byte more than is missing, and what was kept for rescues. */
+static weir_status rung_squeeze(weir_pool *pool, weir_ask *ask, uint32_t *index)
+{
+    return weir_place(pool, ask, WEIR_PLACE_IDLE | WEIR_PLACE_GROW | WEIR_PLACE_MOVE | WEIR_PLACE_TIGHT,
+                      index);
+}
+
 static weir_status rung_return(weir_pool *pool, weir_ask *ask, uint32_t *index)
 {
     uint64_t released = 0;
@@ -80,7 +86,8 @@ static weir_status rung_return(weir_pool *pool, weir_ask *ask, uint32_t *index)
     if (status != WEIR_OK) return status;
     if (released == 0) return WEIR_NO_MEMORY;
     pool->retries++;
-    return rungs_without_wait(pool, ask, index);
+    status = rungs_without_wait(pool, ask, index);
+    return status == WEIR_NO_MEMORY ? rung_squeeze(pool, ask, index) : status;
 }
 
 static weir_status rung_reclaim(weir_pool *pool, weir_ask *ask)
@@ -99,7 +106,8 @@ typedef weir_status (*rung)(weir_pool *pool, weir_ask *ask, uint32_t *index);
 
 static weir_status climb_once(weir_pool *pool, weir_ask *ask, uint32_t *index)
 {
-    static const rung rungs[] = {rungs_without_wait, rung_join, rung_wait, rung_rescue, rung_return};
+    static const rung rungs[] = {rungs_without_wait, rung_join,    rung_wait,
+                                 rung_rescue,        rung_squeeze, rung_return};
     weir_status status = WEIR_NO_MEMORY;
     for (size_t i = 0; i < sizeof(rungs) / sizeof(rungs[0]) && rung_missed(status); i++)
         status = rungs[i](pool, ask, index);

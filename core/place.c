@@ -15,10 +15,12 @@
 
 #define WINDOW_HOLES 48
 #define WINDOW_STEPS 32
+#define KEPT_PART 200 /* of the limit, kept for rescues */
 
 typedef struct window {
     uint64_t start, end; /* of the block */
     uint64_t missing;    /* granules to back */
+    uint64_t slot;       /* bytes of the slots that they are counted in */
     uint32_t node;       /* the first it touches */
 } window;
 
@@ -34,18 +36,23 @@ static inline bool node_in_reach(const weir_pool *pool, const weir_node *node, c
 
 /* ---------------------------------------------------------------------------------- windows -- */
 
-/* The granules that [start, end) lacks; it starts in `index` or later. */
-static uint64_t window_missing(const weir_pool *pool, uint32_t index, uint64_t start, uint64_t end)
+/* How far a stretch of a hole that has to be backed reaches when it is backed in whole slots. */
+static uint64_t slots_bytes(uint64_t lo, uint64_t hi, uint64_t need, uint64_t need_end, uint64_t slot)
+{
+    return weir_min(weir_round_up(need_end, slot), hi) - weir_max(weir_round_down(need, slot), lo);
+}
+
+/* The granules that [start, end) lacks, counted in slots; it starts in `index` or later. */
+static uint64_t window_missing(const weir_pool *pool, uint32_t index, uint64_t start, uint64_t end,
+                               uint64_t slot)
 {
     const weir_range *range = &pool->range;
-    uint64_t granule = weir_pool_granule(pool);
     uint64_t bytes = 0;
     for (; range->node[index].addr < end; index = range->node[index].next) {
         const weir_node *node = &range->node[index];
-        uint64_t node_end = range->node[node->next].addr;
-        if (node_end <= start || !node_is_hole(node)) continue;
-        bytes += weir_round_up(weir_min(end, node_end), granule) -
-                 weir_round_down(weir_max(start, node->addr), granule);
+        uint64_t hi = range->node[node->next].addr;
+        if (hi <= start || !node_is_hole(node)) continue;
+        bytes += slots_bytes(node->addr, hi, weir_max(start, node->addr), weir_min(end, hi), slot);
     }
     return bytes >> pool->device.granule_shift;
 }
@@ -55,9 +62,12 @@ static void window_consider(const weir_pool *pool, const weir_ask *ask, uint32_t
                             uint64_t hi, uint64_t start, window *best)
 {
     if (start < lo || start > hi || hi - start < ask->bytes) return;
-    uint64_t missing = window_missing(pool, first, start, start + ask->bytes);
+    uint64_t missing = window_missing(pool, first, start, start + ask->bytes, best->slot);
     if (missing > best->missing || (missing == best->missing && start >= best->start)) return;
-    *best = (window){.start = start, .end = start + ask->bytes, .missing = missing, .node = first};
+    best->start = start;
+    best->end = start + ask->bytes;
+    best->missing = missing;
+    best->node = first;
 }
 
 /* The furthest node to one side that a window around `index` can reach over. */
@@ -93,10 +103,10 @@ static void windows_around(const weir_pool *pool, const weir_ask *ask, uint32_t 
         window_consider(pool, ask, left, lo, hi, weir_round_down(end - ask->bytes, align), best);
 }
 
-static bool window_best(const weir_pool *pool, const weir_ask *ask, window *best)
+static bool window_best(const weir_pool *pool, const weir_ask *ask, uint64_t slot, window *best)
 {
     weir_cursor cursor = {.begun = false};
-    *best = (window){.start = UINT64_MAX, .missing = UINT64_MAX};
+    *best = (window){.start = UINT64_MAX, .missing = UINT64_MAX, .slot = slot};
     for (uint32_t i = 0; i < WINDOW_HOLES; i++) {
         uint32_t hole = weir_range_each(&pool->range, WEIR_SET_HOLES, 0, &cursor);
         if (hole == 0) break;
@@ -115,13 +125,13 @@ static bool window_fresh(const weir_pool *pool, const weir_ask *ask, window *fou
     uint64_t bytes = weir_round_up(ask->bytes, granule);
     uint32_t hole = weir_range_each(range, WEIR_SET_HOLES, bytes, &cursor);
     if (hole == 0 || weir_node_bytes(range, hole) < bytes) return false;
+    *found = (window){.start = UINT64_MAX, .missing = UINT64_MAX, .slot = granule};
     uint64_t start = range->node[hole].addr;
-    if (ask->zone == WEIR_ZONE_SMALL) start = weir_node_end(range, hole) - bytes;
-    *found = (window){.start = start,
-                      .end = start + ask->bytes,
-                      .missing = bytes >> pool->device.granule_shift,
-                      .node = hole};
-    return true;
+    uint64_t end = weir_node_end(range, hole);
+    if (ask->zone == WEIR_ZONE_SMALL) start = end - bytes;
+    window_consider(pool, ask, hole, start, end, start, found);
+    if (ask->zone != WEIR_ZONE_SMALL) windows_around(pool, ask, hole, found);
+    return found->missing != UINT64_MAX;
 }
 
 /* ---------------------------------------------------------------------------------- victims -- */
@@ -184,28 +194,16 @@ uint64_t weir_place_movable(weir_pool *pool, const weir_ask *ask, uint64_t enoug
     return list.granules << pool->device.granule_shift;
 }
 
-/* Of the victims listed: the smallest that covers `remaining` alone if it is at most twice that, else
- * the largest below, else the smallest above; none above `room`. Takes it off the list. */
-static uint32_t victim_pick(weir_pool *pool, victims *list, uint64_t remaining, uint64_t room)
+/* Takes a victim of exactly this size off the list; 0: none. */
+static uint32_t victim_pick(weir_pool *pool, victims *list, uint64_t granules)
 {
-    uint32_t below = UINT32_MAX, above = UINT32_MAX;
-    uint64_t below_size = 0, above_size = UINT64_MAX;
     for (uint32_t i = 0; i < list->count; i++) {
-        uint64_t size = weir_piece_get(&pool->pages, pool->victim[i])->granules;
-        if (size < remaining && size > below_size) {
-            below = i;
-            below_size = size;
-        }
-        if (size >= remaining && size <= room && size < above_size) {
-            above = i;
-            above_size = size;
-        }
+        uint32_t which = pool->victim[i];
+        if (weir_piece_get(&pool->pages, which)->granules != granules) continue;
+        pool->victim[i] = pool->victim[--list->count];
+        return which;
     }
-    uint32_t pick = above_size <= 2 * remaining || below == UINT32_MAX ? above : below;
-    if (pick == UINT32_MAX) return 0;
-    uint32_t which = pool->victim[pick];
-    pool->victim[pick] = pool->victim[--list->count];
-    return which;
+    return 0;
 }
 
 /* ------------------------------------------------------------------------------------- fill -- */
@@ -218,95 +216,151 @@ typedef struct fill {
     weir_plan plan;
 } fill;
 
-static uint64_t headroom_granules(const weir_pool *pool)
+/* The most that the pool can come to hold: its limit, or what the device says it has. */
+static uint64_t bound_bytes(const weir_pool *pool)
+{
+    uint64_t memory = pool->device.info.memory_bytes;
+    return memory == 0 ? pool->config.limit_bytes : weir_min(memory, pool->config.limit_bytes);
+}
+
+uint64_t weir_place_kept(const weir_pool *pool)
+{
+    return weir_round_up(bound_bytes(pool) / KEPT_PART, weir_pool_granule(pool));
+}
+
+/* What the limit still allows. */
+static uint64_t headroom_granules(const weir_pool *pool, uint32_t how)
 {
     uint64_t limit = pool->config.limit_bytes;
-    uint64_t held = pool->pages.held_bytes;
-    return limit <= held ? 0 : (limit - held) >> pool->device.granule_shift;
+    uint64_t used = pool->pages.held_bytes;
+    if ((how & WEIR_PLACE_TIGHT) == 0) {
+        limit = bound_bytes(pool);
+        used += weir_place_kept(pool);
+    }
+    return limit <= used ? 0 : (limit - used) >> pool->device.granule_shift;
 }
 
 /* The size of handle to grow by: an eighth of what is held or half of what is missing, at most
- * growth_bytes, and smaller when the limit is near, so that the last handles can still move to where
- * they are needed. */
+ * growth_bytes and what a rescue could copy, and smaller when the limit is near, so that the last
+ * handles can still move to where they are needed. */
 static uint64_t growth_granules(const weir_pool *pool, uint64_t remaining, uint64_t headroom)
 {
     uint64_t granule = weir_pool_granule(pool);
     uint64_t size = weir_max(pool->pages.held_bytes / 8, remaining / 2 * granule);
     size = weir_min(size, pool->config.growth_bytes);
+    size = weir_min(size, weir_place_kept(pool) / 4 * 5);
     size = weir_min(size, headroom / 4 * granule);
     return UINT64_C(1) << weir_bit_high(weir_max(size, granule) >> pool->device.granule_shift);
 }
 
-static uint32_t fresh_pick(weir_pool *pool, const fill *with, uint64_t remaining, uint64_t room)
+/* A stretch of a hole that has to be backed. Handles lie in slots, at multiples of their own size from
+ * the span's base, so that a free one fits wherever another of its size was. */
+typedef struct stretch {
+    uint64_t base;     /* of the span */
+    uint64_t lo, hi;   /* what may be backed */
+    uint64_t at, end;  /* what still has to be */
+} stretch;
+
+/* The largest order of slot around stretch->at that lies within its bounds. */
+static uint32_t slot_order_max(const weir_pool *pool, const stretch *of)
 {
-    uint64_t headroom = headroom_granules(pool);
-    uint64_t most = pool->device.info.handle_bytes_max >> pool->device.granule_shift;
-    uint64_t size = growth_granules(pool, remaining, headroom);
-    if (headroom == 0) return 0;
-    bool tight = (with->how & WEIR_PLACE_TIGHT) != 0;
-    if (size > remaining && (tight || size > room)) size = UINT64_C(1) << weir_bit_high(remaining);
-    size = weir_min(size, UINT64_C(1) << weir_bit_high(headroom));
-    if (most != 0) size = weir_min(size, UINT64_C(1) << weir_bit_high(most));
-    return weir_pages_piece_add(&pool->pages, (uint32_t)size);
+    uint32_t order = 0;
+    while (order + 1 < WEIR_SIZE_ORDERS) {
+        uint64_t slot = weir_pool_granule(pool) << (order + 1);
+        uint64_t start = of->base + weir_round_down(of->at - of->base, slot);
+        if (start < of->lo || start + slot > of->hi) break;
+        order++;
+    }
+    return order;
 }
 
-static uint32_t idle_pick(weir_pool *pool, uint64_t remaining, uint64_t room)
+/* The least order of slot around stretch->at that reaches its end, at most `most`. */
+static uint32_t slot_order_wanted(const weir_pool *pool, const stretch *of, uint32_t most)
 {
-    uint32_t above = weir_pages_idle_above(&pool->pages, remaining);
-    uint32_t which = above;
-    if (above == 0 || weir_piece_get(&pool->pages, above)->granules > weir_min(room, 2 * remaining))
-        which = weir_pages_idle_below(&pool->pages, remaining);
-    if (which == 0 && above != 0 && weir_piece_get(&pool->pages, above)->granules <= room)
-        which = above;
+    uint32_t order = 0;
+    for (; order < most; order++) {
+        uint64_t slot = weir_pool_granule(pool) << order;
+        if (of->base + weir_round_down(of->at - of->base, slot) + slot >= of->end) break;
+    }
+    return order;
+}
+
+static uint32_t idle_pick(weir_pool *pool, uint32_t order)
+{
+    uint32_t which = pool->pages.idle[order];
     if (which != 0) weir_pages_idle_take(&pool->pages, which);
     return which;
 }
 
-static uint32_t fill_pick(weir_pool *pool, fill *with, uint64_t remaining, uint64_t room)
+static uint32_t move_pick(weir_pool *pool, fill *with, uint32_t order)
 {
-    uint32_t which = 0;
-    if ((with->how & WEIR_PLACE_IDLE) != 0) which = idle_pick(pool, remaining, room);
-    if (which == 0 && (with->how & WEIR_PLACE_MOVE) != 0) {
-        which = victim_pick(pool, &with->movable, remaining, room);
-        if (which == 0 && with->more) {
-            with->more = victims_list(pool, with->ask, 2 * remaining, &with->movable);
-            which = victim_pick(pool, &with->movable, remaining, room);
-        }
-        if (which != 0) {
-            uint64_t addr = weir_piece_get(&pool->pages, which)->addr;
-            uint32_t near = weir_piece_get(&pool->pages, which)->node;
-            weir_plan_claim_piece(pool, weir_range_at(&pool->range, addr, near), which);
-        }
-    }
-    if (which == 0 && (with->how & WEIR_PLACE_GROW) != 0)
-        which = fresh_pick(pool, with, remaining, room);
+    uint32_t which = victim_pick(pool, &with->movable, UINT64_C(1) << order);
+    if (which == 0) return 0;
+    const weir_piece *piece = weir_piece_get(&pool->pages, which);
+    weir_plan_claim_piece(pool, weir_range_at(&pool->range, piece->addr, piece->node), which);
     return which;
 }
 
-/* Backs [need, need_end) inside the hole [lo, hi): pieces from the low end, or up to the high end if
- * that is where the need lies. The plan takes them even if they are not enough. */
-static bool fill_hole(weir_pool *pool, fill *with, uint64_t lo, uint64_t hi, uint64_t need,
-                      uint64_t need_end, uint64_t *used_lo, uint64_t *used_hi)
+/* An idle or free handle: of the order that is wanted, else smaller, else larger. */
+static uint32_t held_pick(weir_pool *pool, fill *with, uint32_t wanted, uint32_t most)
 {
-    weir_pages *pages = &pool->pages;
-    bool from_top = need_end == hi && need != lo;
-    uint64_t remaining = (need_end - need) >> pool->device.granule_shift;
-    uint64_t room = (from_top ? need_end - lo : hi - need) >> pool->device.granule_shift;
-    uint64_t at = from_top ? need_end : need;
-    bool whole = weir_pages_room(pages, need, need_end - need) == WEIR_OK;
-    while (remaining > 0 && whole) {
-        uint32_t which = fill_pick(pool, with, remaining, room);
-        if (which == 0) break;
-        uint64_t size = weir_piece_get(pages, which)->granules;
-        if (from_top) at -= size << pool->device.granule_shift;
-        weir_plan_piece(pool, &with->plan, which, at);
-        if (!from_top) at += size << pool->device.granule_shift;
-        remaining -= weir_min(remaining, size);
-        room -= size;
+    uint32_t which = 0;
+    for (uint32_t i = 0; i <= most && which == 0; i++) {
+        uint32_t order = i <= wanted ? wanted - i : i;
+        if ((with->how & WEIR_PLACE_IDLE) != 0) which = idle_pick(pool, order);
+        if (which == 0 && with->movable.count != 0) which = move_pick(pool, with, order);
     }
-    *used_lo = from_top ? at : need;
-    *used_hi = from_top ? need_end : at;
-    return remaining == 0 && weir_pages_room(pages, *used_lo, *used_hi - *used_lo) == WEIR_OK;
+    return which;
+}
+
+static uint32_t fresh_pick(weir_pool *pool, const fill *with, const stretch *of, uint32_t most)
+{
+    uint64_t headroom = headroom_granules(pool, with->how);
+    uint64_t largest = pool->device.info.handle_bytes_max >> pool->device.granule_shift;
+    uint64_t remaining = (of->end - of->at) >> pool->device.granule_shift;
+    if (headroom == 0) return 0;
+    uint32_t order = weir_bit_high(growth_granules(pool, remaining, headroom));
+    bool tight = (with->how & WEIR_PLACE_TIGHT) != 0 || with->ask->zone == WEIR_ZONE_SMALL;
+    if (largest != 0 && order > weir_bit_high(largest)) order = weir_bit_high(largest);
+    if (order > most) order = most;
+    while (order > 0 && tight &&
+           (weir_round_down(of->at - of->base, weir_pool_granule(pool) << order) != of->at - of->base ||
+            UINT64_C(1) << order > remaining))
+        order--;
+    if (order > weir_bit_high(headroom)) order = weir_bit_high(headroom);
+    return weir_pages_piece_add(&pool->pages, 1u << order);
+}
+
+static uint32_t fill_pick(weir_pool *pool, fill *with, const stretch *of)
+{
+    uint32_t most = slot_order_max(pool, of);
+    uint32_t wanted = slot_order_wanted(pool, of, most);
+    uint32_t which = held_pick(pool, with, wanted, most);
+    if (which == 0 && with->more) {
+        uint64_t remaining = (of->end - of->at) >> pool->device.granule_shift;
+        with->more = victims_list(pool, with->ask, 2 * remaining, &with->movable);
+        which = held_pick(pool, with, wanted, most);
+    }
+    if (which == 0 && (with->how & WEIR_PLACE_GROW) != 0)
+        which = fresh_pick(pool, with, of, most);
+    return which;
+}
+
+/* Backs the stretch; the plan takes the pieces even if they are not enough. [*lo, *hi) is what they
+ * cover then. */
+static bool fill_stretch(weir_pool *pool, fill *with, stretch of, uint64_t *lo, uint64_t *hi)
+{
+    *lo = *hi = of.at;
+    for (bool first = true; of.at < of.end; first = false) {
+        uint32_t which = fill_pick(pool, with, &of);
+        if (which == 0) return false;
+        uint64_t bytes = weir_piece_bytes(&pool->pages, which);
+        uint64_t to = of.base + weir_round_down(of.at - of.base, bytes);
+        weir_plan_piece(pool, &with->plan, which, to);
+        if (first) *lo = to;
+        *hi = of.at = of.lo = to + bytes;
+    }
+    return weir_pages_room(&pool->pages, *lo, *hi - *lo) == WEIR_OK;
 }
 
 /* Claims a hole's part [lo, hi) and files what is left on both sides; gives the claimed node. */
@@ -347,11 +401,13 @@ static bool window_fill(weir_pool *pool, const window *at, fill *with)
         last = index == with->plan.node_last;
         uint32_t next = node->next;
         if (node->set == WEIR_SET_HOLES) {
-            uint64_t lo = node->addr, hi = weir_node_end(range, index), used_lo, used_hi;
-            uint64_t need = weir_round_down(weir_max(at->start, lo), granule);
-            uint64_t need_end = weir_round_up(weir_min(at->end, hi), granule);
-            if (!fill_hole(pool, with, lo, hi, need, need_end, &used_lo, &used_hi)) return false;
-            uint32_t kept = hole_trim(pool, index, used_lo, used_hi);
+            stretch of = {.lo = node->addr, .hi = weir_node_end(range, index)};
+            uint64_t lo, hi;
+            of.base = weir_pages_span(&pool->pages, of.lo)->base;
+            of.at = weir_round_down(weir_max(at->start, of.lo), granule);
+            of.end = weir_round_up(weir_min(at->end, of.hi), granule);
+            if (!fill_stretch(pool, with, of, &lo, &hi)) return false;
+            uint32_t kept = hole_trim(pool, index, lo, hi);
             if (with->plan.node_first == index) with->plan.node_first = kept;
             if (last) with->plan.node_last = kept;
         }
@@ -366,7 +422,7 @@ static weir_status window_back(weir_pool *pool, const weir_ask *ask, const windo
 {
     fill with = {.ask = ask, .how = how};
     if ((how & WEIR_PLACE_GROW) != 0 && (how & WEIR_PLACE_MOVE) == 0 &&
-        headroom_granules(pool) +
+        headroom_granules(pool, how) +
                 (pool->pages.idle_bytes >> pool->device.granule_shift) < at->missing)
         return WEIR_NO_MEMORY;
     weir_status status = weir_range_need(&pool->range, WEIR_PLAN_NODES);
@@ -398,8 +454,8 @@ static weir_status place_window(weir_pool *pool, const weir_ask *ask, const wind
     const uint32_t both = WEIR_PLACE_GROW | WEIR_PLACE_MOVE;
     if ((how & both) != both || (how & WEIR_PLACE_TIGHT) != 0)
         return window_back(pool, ask, at, how, index);
-    uint32_t first = growth_is_cheap(pool, at->missing) ? WEIR_PLACE_MOVE : WEIR_PLACE_GROW;
-    return window_back(pool, ask, at, how & ~first, index);
+    if (growth_is_cheap(pool, at->missing)) how &= ~(uint32_t)WEIR_PLACE_MOVE;
+    return window_back(pool, ask, at, how, index);
 }
 
 static weir_status place_carve(weir_pool *pool, const weir_ask *ask, const window *at,
@@ -420,10 +476,17 @@ static weir_status place_small(weir_pool *pool, const weir_ask *ask, uint32_t ho
         if (weir_pool_span_add(pool, chunk.bytes) != WEIR_OK || !window_fresh(pool, &chunk, &at))
             return WEIR_NO_MEMORY;
     }
-    weir_status status = window_back(pool, &chunk, &at, how | WEIR_PLACE_TIGHT, index);
+    weir_status status = window_back(pool, &chunk, &at, how, index);
     if (status != WEIR_OK) return status;
     *index = weir_block_carve(pool, ask, *index, weir_round_up(at.start, ask->align));
     return WEIR_OK;
+}
+
+/* The order of the slots that windows are compared by: what growth would fill. */
+static uint32_t slot_order(const weir_pool *pool, uint32_t how)
+{
+    if ((how & WEIR_PLACE_TIGHT) != 0) return 0;
+    return weir_bit_high(growth_granules(pool, 0, headroom_granules(pool, how)));
 }
 
 static weir_status place_segment(weir_pool *pool, const weir_ask *ask, uint32_t how, uint32_t *index)
@@ -455,8 +518,9 @@ weir_status weir_place(weir_pool *pool, const weir_ask *ask, uint32_t how, uint3
     if (!weir_device_virtual(&pool->device)) return place_segment(pool, ask, how, index);
     if (ask->zone == WEIR_ZONE_SMALL)
         return place_small(pool, ask, how & ~(uint32_t)WEIR_PLACE_MOVE, index);
-    if (!window_best(pool, ask, &at)) {
-        if (weir_pool_span_add(pool, ask->bytes) != WEIR_OK || !window_best(pool, ask, &at))
+    uint64_t slot = weir_pool_granule(pool) << slot_order(pool, how);
+    if (!window_best(pool, ask, slot, &at)) {
+        if (weir_pool_span_add(pool, ask->bytes) != WEIR_OK || !window_best(pool, ask, slot, &at))
             return WEIR_NO_MEMORY;
     }
     weir_status status = place_window(pool, ask, &at, how, index);
@@ -474,7 +538,7 @@ weir_status weir_place_at(weir_pool *pool, const weir_ask *ask, uint64_t start, 
     window at = {.start = start, .end = start + ask->bytes, .node = first};
     for (uint32_t node = first; range->node[node].addr < at.end; node = range->node[node].next)
         if (!node_in_reach(pool, &range->node[node], ask)) return WEIR_NO_MEMORY;
-    at.missing = window_missing(pool, first, at.start, at.end);
+    at.missing = window_missing(pool, first, at.start, at.end, weir_pool_granule(pool));
     if (pool->config.no_moves) how &= ~(uint32_t)WEIR_PLACE_MOVE;
     if (pool->config.no_growth) how &= ~(uint32_t)WEIR_PLACE_GROW;
     return window_back(pool, ask, &at, how, index);

@@ -206,6 +206,8 @@ weir_status weir_place(weir_pool *pool, const weir_ask *ask, uint32_t how, uint3
  * node that covers it instead of a block. */
 weir_status weir_place_at(weir_pool *pool, const weir_ask *ask, uint64_t start, uint32_t how,
                           uint32_t *index);
+/* What all but a squeeze leave unused under the limit, so that a rescue has somewhere to copy to. */
+uint64_t weir_place_kept(const weir_pool *pool);
 /* Backs a fresh stretch of ask->bytes with new handles; gives the claimed node over it. */
 weir_status weir_place_stretch(weir_pool *pool, const weir_ask *ask, uint32_t *index);
 /* Free handles that could move for `ask`: their bytes, up to `enough`. */

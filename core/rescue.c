@@ -304,41 +304,50 @@ static uint64_t rescue_have(weir_pool *pool, const weir_ask *ask, uint64_t enoug
     return have + weir_place_movable(pool, ask, enough);
 }
 
-/* Room for copies, in granules: what the limit leaves, else the largest idle handle is given back. */
-static uint64_t rescue_room(weir_pool *pool)
+static uint64_t rescue_headroom(const weir_pool *pool)
 {
-    weir_device *device = &pool->device;
     uint64_t limit = pool->config.limit_bytes;
-    uint64_t room = limit - weir_min(limit, pool->pages.held_bytes);
-    if (room >= RESCUE_TILE * weir_pool_granule(pool)) return room >> device->granule_shift;
-    uint32_t which = weir_pages_idle_below(&pool->pages, UINT32_MAX);
-    if (which == 0 || weir_piece_get(&pool->pages, which)->shadows != 0)
-        return room >> device->granule_shift;
-    uint64_t bytes = weir_piece_bytes(&pool->pages, which);
-    weir_pages_idle_take(&pool->pages, which);
-    if (weir_piece_release(pool, which) != WEIR_OK) {
-        weir_pages_lose(&pool->pages, which);
-        return room >> device->granule_shift;
-    }
-    weir_pages_piece_drop(&pool->pages, which);
-    return (room + bytes) >> device->granule_shift;
+    return (limit - weir_min(limit, pool->pages.held_bytes)) >> pool->device.granule_shift;
+}
+
+/* The best piece to exchange; 0: none. Where the limit leaves too little room for its copies, free
+ * handles are given back for it, and if that is not enough a piece is taken that needs less. */
+static uint32_t rescue_choose(weir_pool *pool)
+{
+    uint64_t released;
+    uint32_t sparse = rescue_pick(pool, UINT64_MAX);
+    if (sparse == 0) return 0;
+    uint64_t live = weir_piece_get(&pool->pages, sparse)->to;
+    uint64_t room = rescue_headroom(pool);
+    uint64_t lacking = (live - weir_min(live, room)) << pool->device.granule_shift;
+    if (lacking != 0 && pool->pages.held_bytes > lacking)
+        (void)weir_trim_to(pool, pool->pages.held_bytes - lacking, &released);
+    return pool->running != 0 ? 0 : rescue_pick(pool, rescue_headroom(pool));
 }
 
 static weir_status rescue_exchange(weir_pool *pool, const weir_ask *ask, uint64_t wanted)
 {
-    weir_cursor cursor = {.begun = false};
-    uint64_t tile = RESCUE_TILE * weir_pool_granule(pool);
+    uint64_t granule = weir_pool_granule(pool);
     weir_status status = WEIR_OK;
     rescue_count(pool);
     while (status == WEIR_OK && rescue_have(pool, ask, wanted) < wanted) {
-        uint32_t sparse = rescue_pick(pool, rescue_room(pool));
-        cursor = (weir_cursor){.begun = false};
-        uint32_t hole = weir_range_each(&pool->range, WEIR_SET_HOLES, tile, &cursor);
+        weir_cursor cursor = {.begun = false};
+        uint32_t sparse = rescue_choose(pool);
+        uint32_t hole = weir_range_each(&pool->range, WEIR_SET_HOLES, RESCUE_TILE * granule, &cursor);
         if (sparse == 0 || hole == 0) return WEIR_NO_MEMORY;
-        status = exchange_run(pool, sparse, weir_round_up(pool->range.node[hole].addr,
-                                                          weir_pool_granule(pool)));
+        status = exchange_run(pool, sparse, pool->range.node[hole].addr);
     }
     return status;
+}
+
+/* What was won becomes room under the limit: the next handles are made in the sizes that fit, and the
+ * next rescue has room again. */
+static void rescue_settle(weir_pool *pool, uint64_t wanted)
+{
+    uint64_t limit = pool->config.limit_bytes;
+    uint64_t released;
+    if (!pool->device.lost && limit != WEIR_NO_LIMIT && limit > wanted)
+        (void)weir_trim_to(pool, limit - wanted, &released);
 }
 
 weir_status weir_rescue(weir_pool *pool, weir_ask *ask, uint64_t bytes)
@@ -350,7 +359,7 @@ weir_status weir_rescue(weir_pool *pool, weir_ask *ask, uint64_t bytes)
     if (pool->running != 0) return WEIR_NO_MEMORY;
     if (ask->wait_us == 0) return WEIR_WOULD_WAIT;
     uint64_t wanted = weir_round_up(bytes, weir_pool_granule(pool));
-    uint64_t slack = weir_min(pool->config.limit_bytes, pool->pages.held_bytes) / 200;
+    wanted += weir_place_kept(pool);
     weir_status status =
         WEIR_DEVICE_CALL(device, host_waits, quiesce(device->self, ask->wait_us));
     if (status == WEIR_UNSUPPORTED) return WEIR_NO_MEMORY;
@@ -358,7 +367,8 @@ weir_status weir_rescue(weir_pool *pool, weir_ask *ask, uint64_t bytes)
     (void)weir_gather(pool, ask); /* all that was ever queued has passed now */
     status = weir_shadow_drain(pool, 0);
     if (status == WEIR_OK && pool->running != 0) status = WEIR_NO_MEMORY;
-    if (status == WEIR_OK) status = rescue_exchange(pool, ask, wanted + slack);
+    if (status == WEIR_OK) status = rescue_exchange(pool, ask, wanted);
+    rescue_settle(pool, wanted);
     weir_status resumed = device->lost ? WEIR_LOST : device->ops.resume(device->self);
     pool->rescues++;
     if (status == WEIR_NO_MEMORY && pool->rescued_bytes != copied) status = WEIR_OK;

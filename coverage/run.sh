@@ -16,11 +16,12 @@ find $dir -name '*.gcda' -delete
 ctest --test-dir $dir -j "$JOBS" -LE vendoring --no-tests=error --output-on-failure \
     >$dir/ctest.log 2>&1 || { cat $dir/ctest.log; die "a test failed, so nothing was measured"; }
 
-lcov --quiet --rc $branch --capture --directory $objects --output-file $dir/all.info
-lcov --quiet --rc $branch --extract $dir/all.info "$PWD/core/*" --output-file $dir/core.info
+# lcov under a newer Perl prints warnings about itself, so it speaks only where it fails.
+quietly() { "$@" >$dir/lcov.log 2>&1 || { cat $dir/lcov.log; die "$1 failed"; }; }
+quietly lcov --rc $branch --capture --directory $objects --output-file $dir/all.info
+quietly lcov --rc $branch --extract $dir/all.info "$PWD/core/*" --output-file $dir/core.info
 if have genhtml; then
-    genhtml --quiet --rc $branch --branch-coverage $dir/core.info --output-directory $dir/report ||
-        echo "genhtml made no pages"
+    quietly genhtml --rc $branch --branch-coverage $dir/core.info --output-directory $dir/report
 fi
 awk -F'[:,]' -v root="$PWD/" '
     /^SF:/ { file = substr($0, 4 + length(root)) }

@@ -67,7 +67,8 @@ static void layout_look(struct layout *layout)
 /* Sizes from 1 byte to 16 MiB, small ones as often as large ones. */
 static bool layout_alloc(struct layout *layout)
 {
-    uint64_t bytes = 1 + (layout_random(layout) >> 40 >> layout_random(layout) % 24);
+    uint64_t shift = 40 + layout_random(layout) % 24;
+    uint64_t bytes = 1 + (layout_random(layout) >> shift);
     weir_stream stream = layout->streams[layout_random(layout) % STREAMS];
     weir_addr addr;
     weir_status status = weir_alloc_on(layout->pool, stream, bytes, &addr);

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests with parameters are part of the other header. */
+#include <criterion/criterion.h>
