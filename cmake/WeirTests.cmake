@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Tests: one program per file of tests/unit and tests/property, one for all of tests/conformance.
+# Tests: one program per file of tests/unit, tests/property and tests/field, one for all of
+# tests/conformance.
 # Labels: the folder's name; "threads" for sources that start threads; "vendoring" for the scripts.
 
 function(weir_test name label)
@@ -56,6 +57,17 @@ function(weir_tests_of kind)
   endforeach()
 endfunction()
 
+# The field reports of trace tools are tried on the command itself.
+function(weir_tests_of_tool)
+  if(TARGET weir)
+    add_test(NAME field_trace_input
+             COMMAND ${PROJECT_SOURCE_DIR}/tests/field/trace_input.sh $<TARGET_FILE:weir>)
+    set_tests_properties(field_trace_input PROPERTIES LABELS field TIMEOUT 300)
+  else()
+    weir_left_out("tests/field/trace_input.sh" "it tests the tool, which is left out")
+  endif()
+endfunction()
+
 function(weir_tests_of_vendoring)
   file(GLOB scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/vendoring/way_*.sh)
   foreach(script ${scripts})
@@ -101,6 +113,8 @@ function(weir_tests)
   endif()
   weir_tests_of(unit)
   weir_tests_of(property)
+  weir_tests_of(field)
+  weir_tests_of_tool()
   file(GLOB conformance CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/conformance/*.c)
   if(conformance)
     file(GLOB support CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.c)

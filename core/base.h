@@ -39,15 +39,28 @@
 #define WEIR_UNLIKELY(cond) __builtin_expect(!!(cond), 0)
 #define WEIR_NOINLINE __attribute__((noinline))
 
-/* Position of the highest and lowest set bit; `word` is not 0. */
+/* Position of the highest and lowest set bit; `word` is not 0. In halves where a word has 32 bits, so
+ * that no library call is made. */
 static inline uint32_t weir_bit_high(uint64_t word)
 {
+#if UINTPTR_MAX > UINT32_MAX
     return 63u - (uint32_t)__builtin_clzll(word);
+#else
+    uint32_t upper = (uint32_t)(word >> 32);
+    return upper != 0 ? 63u - (uint32_t)__builtin_clz(upper)
+                      : 31u - (uint32_t)__builtin_clz((uint32_t)word);
+#endif
 }
 
 static inline uint32_t weir_bit_low(uint64_t word)
 {
+#if UINTPTR_MAX > UINT32_MAX
     return (uint32_t)__builtin_ctzll(word);
+#else
+    uint32_t lower = (uint32_t)word;
+    return lower != 0 ? (uint32_t)__builtin_ctz(lower)
+                      : 32u + (uint32_t)__builtin_ctz((uint32_t)(word >> 32));
+#endif
 }
 
 static inline bool weir_is_power(uint64_t value)
@@ -80,6 +93,17 @@ static inline uint64_t weir_round_up(uint64_t value, uint64_t power)
 static inline bool weir_fits_up(uint64_t value, uint64_t power)
 {
     return value <= UINT64_MAX - (power - 1);
+}
+
+/* `permille` thousandths of a number of bytes, to within 4 MiB for amounts above 16 TiB and exact to
+ * 4 KiB below; without a division of 64 bits, which some targets have no instruction for. */
+static inline uint64_t weir_part(uint64_t bytes, uint32_t permille)
+{
+    uint32_t shift = bytes >> 44 == 0 ? 12 : 32;
+    uint32_t scaled = (uint32_t)(bytes >> shift);
+    uint64_t thousandths = scaled / 1000;
+    uint64_t rest = scaled % 1000u * (permille & 0xFFFFF) / 1000u;
+    return (thousandths * permille + rest) << shift;
 }
 
 #endif

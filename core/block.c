@@ -136,7 +136,7 @@ static uint64_t round_by_divisions(const weir_config *config, uint64_t bytes)
     uint32_t entry = high < 20 ? 0 : high - 20;
     uint32_t divisions = config->roundup_divisions[entry < 16 ? entry : 15];
     if (divisions <= 1) return bytes;
-    uint64_t step = (UINT64_C(1) << high) / divisions;
+    uint64_t step = (UINT64_C(1) << high) >> weir_bit_high(divisions);
     return step < config->unit_bytes ? bytes : weir_round_up(bytes, step);
 }
 
@@ -193,8 +193,10 @@ static weir_status alloc_checked(weir_pool *pool, weir_ask *ask, weir_addr *addr
     uint32_t index = 0;
     weir_status status = WEIR_OK;
     if (WEIR_UNLIKELY(pool->config.max_blocks != 0) &&
-        pool->blocks.current >= pool->config.max_blocks)
+        pool->blocks.current >= pool->config.max_blocks) {
+        weir_oom_note(pool, ask, WEIR_NO_METADATA);
         return WEIR_NO_METADATA;
+    }
     status = weir_range_need(&pool->range, 2);
     if (WEIR_UNLIKELY(status != WEIR_OK)) return status;
     if (WEIR_LIKELY((ask->flags & WEIR_ONE_HANDLE) == 0)) index = fit_fast(pool, ask);
@@ -210,11 +212,10 @@ static weir_status alloc_checked(weir_pool *pool, weir_ask *ask, weir_addr *addr
 static WEIR_NOINLINE void tell_alloc(weir_pool *pool, const weir_ask *ask, weir_stream stream,
                                      weir_status status, weir_addr addr)
 {
-    weir_domain domain = ask->zone < WEIR_ZONE_DOMAINS ? 0 : ask->zone;
     weir_record record = {.what = status == WEIR_OK ? WEIR_DID_ALLOC : WEIR_DID_FAIL,
                           .status = status,
                           .stream = stream,
-                          .domain = domain,
+                          .domain = ask->domain,
                           .addr = status == WEIR_OK ? addr : 0,
                           .bytes = ask->requested};
     weir_pool_tell(pool, &record);
@@ -235,6 +236,24 @@ static inline weir_status alloc_locked(weir_pool *pool, weir_ask *ask, weir_stre
     return status;
 }
 
+/* A size that no address space could hold is refused without a search, and told like any refusal. */
+static WEIR_NOINLINE weir_status alloc_impossible(weir_pool *pool, weir_ask *ask, weir_stream stream)
+{
+    weir_status status = WEIR_STALE;
+    weir_pool_lock(pool);
+    ask->lane = weir_order_lane(&pool->order, stream);
+    ask->bytes = UINT64_MAX;
+    if (ask->zone == WEIR_ZONE_SMALL) ask->zone = WEIR_ZONE_MAIN;
+    if (ask->lane != WEIR_LANE_NONE) {
+        status = WEIR_NO_MEMORY;
+        weir_oom_note(pool, ask, status);
+    }
+    bool observed = pool->config.observer != NULL;
+    weir_pool_unlock(pool);
+    if (observed) tell_alloc(pool, ask, stream, status, 0);
+    return status;
+}
+
 weir_status weir_alloc_on(weir_pool *pool, weir_stream stream, uint64_t bytes, weir_addr *addr)
 {
     if (WEIR_UNLIKELY(pool == NULL || addr == NULL)) return WEIR_INVALID;
@@ -242,7 +261,7 @@ weir_status weir_alloc_on(weir_pool *pool, weir_stream stream, uint64_t bytes, w
     ask.align = pool->config.unit_bytes;
     ask.zone = ask.bytes <= pool->config.small_bytes ? WEIR_ZONE_SMALL : WEIR_ZONE_MAIN;
     ask.wait_us = pool->config.wait_us;
-    if (WEIR_UNLIKELY(ask.bytes == 0)) return WEIR_NO_MEMORY;
+    if (WEIR_UNLIKELY(ask.bytes == 0)) return alloc_impossible(pool, &ask, stream);
     return alloc_locked(pool, &ask, stream, addr);
 }
 
@@ -268,12 +287,12 @@ static weir_status ask_from_request(weir_pool *pool, const weir_request *given, 
     if (!weir_is_power(align) || align > weir_pool_granule(pool)) return WEIR_INVALID;
     ask->bytes = round_request(pool, request.bytes);
     ask->requested = request.bytes;
+    ask->domain = request.domain;
     ask->align = weir_max(align, pool->config.unit_bytes);
     ask->flags = request.flags;
     ask->wait_us = request.wait_us == 0 ? pool->config.wait_us : request.wait_us;
     if ((request.flags & (WEIR_NOWAIT | WEIR_NO_EVENTS)) != 0) ask->wait_us = 0;
     *stream = request.stream;
-    if (ask->bytes == 0) return WEIR_NO_MEMORY;
     ask->zone = WEIR_ZONE_MAIN;
     if (request.domain != 0) {
         weir_pool_lock(pool);
@@ -294,6 +313,7 @@ weir_status weir_alloc(weir_pool *pool, const weir_request *request, weir_addr *
     if (pool == NULL || request == NULL || addr == NULL) return WEIR_INVALID;
     weir_status status = ask_from_request(pool, request, &ask, &stream);
     if (status != WEIR_OK) return status;
+    if (WEIR_UNLIKELY(ask.bytes == 0)) return alloc_impossible(pool, &ask, stream);
     return alloc_locked(pool, &ask, stream, addr);
 }
 
@@ -407,6 +427,7 @@ static weir_status free_locked(weir_pool *pool, weir_addr addr, weir_stream stre
         record->addr = addr;
         record->bytes = weir_node_bytes(&pool->range, index) - pool->range.node[index].low;
         record->stream = weir_order_stream(&pool->order, lane);
+        record->domain = weir_zone_domain(pool, pool->label[pool->range.node[index].set].zone);
     }
     return free_node(pool, index, lane);
 }
@@ -422,7 +443,6 @@ weir_status weir_free(weir_pool *pool, weir_addr addr, weir_stream stream)
     if (WEIR_UNLIKELY(observed)) {
         record.what = WEIR_DID_FREE;
         record.status = WEIR_OK;
-        record.domain = 0;
         weir_pool_tell(pool, &record);
     }
     return status;

@@ -32,7 +32,7 @@ static bool node_unbacked(weir_pool *pool, uint32_t index)
     return true;
 }
 
-static const char *check_node(weir_pool *pool, uint32_t index, sums *sum)
+static const char *check_pool_node(weir_pool *pool, uint32_t index, sums *sum)
 {
     const weir_node *node = &pool->range.node[index];
     uint64_t bytes = weir_node_bytes(&pool->range, index);
@@ -92,7 +92,7 @@ static const char *pool_check(weir_pool *pool)
     if (why == NULL) why = weir_order_check(&pool->order);
     for (uint32_t at = pool->range.node[0].next; at != 0 && why == NULL;
          at = pool->range.node[at].next)
-        why = check_node(pool, at, &sum);
+        why = check_pool_node(pool, at, &sum);
     if (why == NULL) why = check_sums(pool, &sum);
     if (why == NULL) why = check_classes(pool);
     return why;

@@ -44,7 +44,7 @@ weir_status weir_pages_span_add(weir_pages *pages, uint64_t base, uint64_t bytes
     if (pages->span_count == WEIR_SPANS_MAX || leaves > UINT32_MAX / sizeof(uint32_t *))
         return WEIR_NO_METADATA;
     weir_span *span = &pages->span[pages->span_count];
-    span->leaf = platform->mem_alloc(platform->self, (size_t)leaves * sizeof(*span->leaf));
+    span->leaf = (uint32_t **)platform->mem_alloc(platform->self, (size_t)leaves * sizeof(*span->leaf));
     if (span->leaf == NULL) return WEIR_NO_METADATA;
     weir_memset(span->leaf, 0, (size_t)leaves * sizeof(*span->leaf));
     span->leaves = (uint32_t)leaves;
@@ -93,7 +93,7 @@ weir_status weir_pages_room(weir_pages *pages, uint64_t addr, uint64_t bytes)
     uint64_t last = (addr + bytes - 1 - span->base) >> pages->granule_shift;
     for (uint64_t i = first / WEIR_LEAF_GRANULES; i <= last / WEIR_LEAF_GRANULES; i++) {
         if (span->leaf[i] != NULL) continue;
-        span->leaf[i] = platform->mem_alloc(platform->self, leaf_bytes);
+        span->leaf[i] = (uint32_t *)platform->mem_alloc(platform->self, leaf_bytes);
         if (span->leaf[i] == NULL) return WEIR_NO_METADATA;
         weir_memset(span->leaf[i], 0, leaf_bytes);
     }
@@ -121,7 +121,7 @@ static uint32_t piece_take(weir_pages *pages)
     uint32_t chunk = weir_bit_high((index / WEIR_PIECE_CHUNK0) + 1);
     if (chunk >= WEIR_PIECE_CHUNKS) return 0;
     if (pages->chunk[chunk] == NULL) {
-        pages->chunk[chunk] = platform->mem_alloc(platform->self, chunk_bytes(chunk));
+        pages->chunk[chunk] = (weir_piece *)platform->mem_alloc(platform->self, chunk_bytes(chunk));
         if (pages->chunk[chunk] == NULL) return 0;
         weir_memset(pages->chunk[chunk], 0, chunk_bytes(chunk));
     }

@@ -13,13 +13,22 @@
  */
 #include "pool.h"
 
+#ifndef WINDOW_HOLES
 #define WINDOW_HOLES 48
+#endif
 #define WINDOW_STEPS 32
-#define KEPT_PART 200 /* of the limit, kept for rescues */
+#ifndef VICT
+#define VICT weir_range_each_up
+#endif
+#ifndef STUCK_WEIGHT
+#define STUCK_WEIGHT 1
+#endif
+#define KEPT_PERMILLE 5 /* of the limit, kept for rescues */
 
 typedef struct window {
     uint64_t start, end; /* of the block */
     uint64_t missing;    /* granules to back */
+    uint64_t cost;       /* bytes to back or to lose */
     uint64_t slot;       /* bytes of the slots that they are counted in */
     uint32_t node;       /* the first it touches */
 } window;
@@ -57,13 +66,26 @@ static uint64_t window_missing(const weir_pool *pool, uint32_t index, uint64_t s
     return bytes >> pool->device.granule_shift;
 }
 
+/* Of a gap between two live blocks, the bytes that share a granule with one of them: no handle there
+ * can move, so they serve nobody but a block in this very gap. */
+static uint64_t gap_stuck(const weir_pool *pool, uint64_t lo, uint64_t hi)
+{
+    uint64_t granule = weir_pool_granule(pool);
+    uint64_t first = weir_round_up(lo, granule), last = weir_round_down(hi, granule);
+    return first >= last ? hi - lo : first - lo + (hi - last);
+}
+
 /* Notes a window if it lies in [lo, hi) and lacks less than the best so far. */
 static void window_consider(const weir_pool *pool, const weir_ask *ask, uint32_t first, uint64_t lo,
                             uint64_t hi, uint64_t start, window *best)
 {
     if (start < lo || start > hi || hi - start < ask->bytes) return;
     uint64_t missing = window_missing(pool, first, start, start + ask->bytes, best->slot);
-    if (missing > best->missing || (missing == best->missing && start >= best->start)) return;
+    uint64_t stuck = gap_stuck(pool, lo, start) + gap_stuck(pool, start + ask->bytes, hi);
+    uint64_t before = gap_stuck(pool, lo, hi);
+    uint64_t cost = (missing << pool->device.granule_shift) + STUCK_WEIGHT * (stuck + 4*weir_pool_granule(pool) - before);
+    if (cost > best->cost || (cost == best->cost && start >= best->start)) return;
+    best->cost = cost;
     best->start = start;
     best->end = start + ask->bytes;
     best->missing = missing;
@@ -106,7 +128,7 @@ static void windows_around(const weir_pool *pool, const weir_ask *ask, uint32_t 
 static bool window_best(const weir_pool *pool, const weir_ask *ask, uint64_t slot, window *best)
 {
     weir_cursor cursor = {.begun = false};
-    *best = (window){.start = UINT64_MAX, .missing = UINT64_MAX, .slot = slot};
+    *best = (window){.start = UINT64_MAX, .missing = UINT64_MAX, .cost = UINT64_MAX, .slot = slot};
     for (uint32_t i = 0; i < WINDOW_HOLES; i++) {
         uint32_t hole = weir_range_each(&pool->range, WEIR_SET_HOLES, 0, &cursor);
         if (hole == 0) break;
@@ -125,7 +147,7 @@ static bool window_fresh(const weir_pool *pool, const weir_ask *ask, window *fou
     uint64_t bytes = weir_round_up(ask->bytes, granule);
     uint32_t hole = weir_range_each(range, WEIR_SET_HOLES, bytes, &cursor);
     if (hole == 0 || weir_node_bytes(range, hole) < bytes) return false;
-    *found = (window){.start = UINT64_MAX, .missing = UINT64_MAX, .slot = granule};
+    *found = (window){.start = UINT64_MAX, .missing = UINT64_MAX, .cost = UINT64_MAX, .slot = granule};
     uint64_t start = range->node[hole].addr;
     uint64_t end = weir_node_end(range, hole);
     if (ask->zone == WEIR_ZONE_SMALL) start = end - bytes;
@@ -176,7 +198,7 @@ static bool victims_list(weir_pool *pool, const weir_ask *ask, uint64_t enough, 
             weir_cursor cursor = {.begun = false};
             if (set == 0) continue;
             uint32_t index;
-            while ((index = weir_range_each_up(&pool->range, set, weir_pool_granule(pool),
+            while ((index = VICT(&pool->range, set, weir_pool_granule(pool),
                                                &cursor)) != 0) {
                 if (list->granules >= enough || list->count == WEIR_VICTIMS_MAX) return true;
                 if (weir_node_usable(pool, &pool->range.node[index], &view))
@@ -225,7 +247,7 @@ static uint64_t bound_bytes(const weir_pool *pool)
 
 uint64_t weir_place_kept(const weir_pool *pool)
 {
-    return weir_round_up(bound_bytes(pool) / KEPT_PART, weir_pool_granule(pool));
+    return weir_round_up(weir_part(bound_bytes(pool), KEPT_PERMILLE), weir_pool_granule(pool));
 }
 
 /* What the limit still allows. */
@@ -443,7 +465,7 @@ static weir_status window_back(weir_pool *pool, const weir_ask *ask, const windo
 static bool growth_is_cheap(const weir_pool *pool, uint64_t missing)
 {
     uint64_t peak = pool->requested.peak;
-    uint64_t bound = peak + peak / 1000 * (pool->config.move_above_permille - 1000);
+    uint64_t bound = weir_part(peak, pool->config.move_above_permille);
     uint64_t held = pool->pages.held_bytes + (missing << pool->device.granule_shift);
     return held <= bound;
 }

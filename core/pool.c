@@ -50,7 +50,7 @@ static weir_status zone_room(weir_pool *pool, weir_zone *zone, uint32_t tag)
     uint32_t room = zone->room == 0 ? 8 : zone->room;
     while (room <= tag) room *= 2;
     if (room == zone->room) return WEIR_OK;
-    uint16_t *set_of = platform->mem_alloc(platform->self, room * sizeof(*set_of));
+    uint16_t *set_of = (uint16_t *)platform->mem_alloc(platform->self, room * sizeof(*set_of));
     if (set_of == NULL) return WEIR_NO_METADATA;
     weir_memset(set_of, 0, room * sizeof(*set_of));
     if (zone->set_of != NULL) {
@@ -70,7 +70,7 @@ static weir_status set_make(weir_pool *pool, uint32_t zone, uint32_t tag, uint16
     if (status != WEIR_OK) return status;
     if (*set >= pool->label_room) {
         uint32_t room = pool->range.set_room;
-        weir_label *label = platform->mem_alloc(platform->self, room * sizeof(*label));
+        weir_label *label = (weir_label *)platform->mem_alloc(platform->self, room * sizeof(*label));
         if (label == NULL) return WEIR_NO_METADATA; /* the set stays, unnamed and empty */
         if (pool->label != NULL) {
             weir_memcpy(label, pool->label, pool->label_room * sizeof(*label));
@@ -106,7 +106,7 @@ static weir_status zone_add(weir_pool *pool, uint32_t *index)
     if (*index == UINT16_MAX) return WEIR_NO_METADATA;
     if (*index == pool->zone_room) {
         uint32_t room = pool->zone_room == 0 ? 4 : pool->zone_room * 2;
-        weir_zone *zone = platform->mem_alloc(platform->self, room * sizeof(*zone));
+        weir_zone *zone = (weir_zone *)platform->mem_alloc(platform->self, room * sizeof(*zone));
         if (zone == NULL) return WEIR_NO_METADATA;
         weir_memset(zone, 0, room * sizeof(*zone));
         if (pool->zone != NULL) {
@@ -244,7 +244,7 @@ weir_status weir_pool_create(const weir_config *given, weir_pool **out)
     config.size = sizeof(config);
     if (!config_in_range(&config)) return WEIR_INVALID;
     const weir_platform *platform = config.platform;
-    weir_pool *pool = platform->mem_alloc(platform->self, sizeof(*pool));
+    weir_pool *pool = (weir_pool *)platform->mem_alloc(platform->self, sizeof(*pool));
     if (pool == NULL) return WEIR_NO_METADATA;
     weir_memset(pool, 0, sizeof(*pool));
     pool->platform = *platform;

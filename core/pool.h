@@ -61,6 +61,7 @@ typedef struct weir_ask {
     uint32_t lane;
     uint32_t zone;
     uint32_t flags;
+    weir_domain domain; /* as the caller named it */
     uint64_t wait_us;   /* what is left of it */
     bool waits_would_help;
 } weir_ask;
@@ -161,6 +162,13 @@ uint32_t weir_node_lane(const weir_pool *pool, const weir_node *node);
 bool weir_node_usable(const weir_pool *pool, const weir_node *node, const weir_ask *ask);
 /* The point that a usable node's memory gets when it is filed under the lane of `ask`. */
 uint64_t weir_node_point_for(const weir_pool *pool, const weir_node *node, const weir_ask *ask);
+
+/* The caller's name of a zone; 0: the pool itself. */
+static inline weir_domain weir_zone_domain(const weir_pool *pool, uint32_t zone)
+{
+    if (zone < WEIR_ZONE_DOMAINS) return 0;
+    return (weir_domain)pool->zone[zone].generation << 16 | zone;
+}
 
 /* The set that memory for `ask` is filed in; its lane may be WEIR_LANE_NONE, for clean memory. */
 static inline uint16_t weir_ask_set(const weir_pool *pool, const weir_ask *ask)

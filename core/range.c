@@ -298,7 +298,7 @@ uint32_t weir_range_at(const weir_range *range, uint64_t addr, uint32_t near)
 uint32_t weir_range_span_add(weir_range *range, uint64_t addr, uint64_t bytes, uint16_t set)
 {
     uint32_t before = 0;
-    while (range->node[before].next != 0 && range->node[range->node[before].next].addr < addr)
+    while (range->node[before].next != 0 && range->node[range->node[before].next].addr <= addr)
         before = range->node[before].next;
     uint32_t index = node_take(range);
     uint32_t fence = node_take(range);
@@ -328,8 +328,8 @@ weir_status weir_range_grow(weir_range *range, uint32_t count)
     if (count > UINT32_MAX / 2 - room) return WEIR_NO_METADATA;
     uint32_t more = room;
     while (more - room + range->spare < count || more == room) more *= 2;
-    weir_node *node = platform->mem_alloc(platform->self, more * sizeof(weir_node));
-    uint32_t *bucket = platform->mem_alloc(platform->self, more * sizeof(uint32_t));
+    weir_node *node = (weir_node *)platform->mem_alloc(platform->self, more * sizeof(weir_node));
+    uint32_t *bucket = (uint32_t *)platform->mem_alloc(platform->self, more * sizeof(uint32_t));
     if (node == NULL || bucket == NULL) {
         if (node != NULL) platform->mem_free(platform->self, node, more * sizeof(weir_node));
         if (bucket != NULL) platform->mem_free(platform->self, bucket, more * sizeof(uint32_t));
@@ -355,7 +355,7 @@ weir_status weir_range_set_add(weir_range *range, uint16_t *set)
     if (range->set_count == range->set_room) {
         uint32_t room = range->set_room == 0 ? 16 : range->set_room * 2;
         if (range->set_room > UINT16_MAX / 2) return WEIR_NO_METADATA;
-        weir_set **sets = platform->mem_alloc(platform->self, room * sizeof(*sets));
+        weir_set **sets = (weir_set **)platform->mem_alloc(platform->self, room * sizeof(*sets));
         if (sets == NULL) return WEIR_NO_METADATA;
         if (range->set != NULL) {
             weir_memcpy(sets, range->set, range->set_count * sizeof(*sets));
@@ -364,7 +364,7 @@ weir_status weir_range_set_add(weir_range *range, uint16_t *set)
         range->set = sets;
         range->set_room = room;
     }
-    weir_set *fresh = platform->mem_alloc(platform->self, sizeof(*fresh));
+    weir_set *fresh = (weir_set *)platform->mem_alloc(platform->self, sizeof(*fresh));
     if (fresh == NULL) return WEIR_NO_METADATA;
     weir_memset(fresh, 0, sizeof(*fresh));
     *set = (uint16_t)range->set_count;
@@ -378,8 +378,8 @@ weir_status weir_range_init(weir_range *range, const weir_platform *platform, ui
     weir_memset(range, 0, sizeof(*range));
     range->platform = platform;
     range->unit_shift = unit_shift;
-    range->node = platform->mem_alloc(platform->self, room * sizeof(weir_node));
-    range->bucket = platform->mem_alloc(platform->self, room * sizeof(uint32_t));
+    range->node = (weir_node *)platform->mem_alloc(platform->self, room * sizeof(weir_node));
+    range->bucket = (uint32_t *)platform->mem_alloc(platform->self, room * sizeof(uint32_t));
     range->node_room = room;
     if (range->node == NULL || range->bucket == NULL) {
         weir_range_fini(range);
@@ -414,7 +414,8 @@ static const char *check_node(const weir_range *range, uint32_t index)
     const weir_node *node = &range->node[index];
     const weir_node *next = &range->node[node->next];
     if (next->prev != index) return "R1: a neighbour does not point back";
-    if (node->next != 0 && next->addr <= node->addr) return "R1: nodes are out of order";
+    uint64_t least = node->addr + (node->kind != WEIR_FENCE);
+    if (node->next != 0 && next->addr < least) return "R1: nodes are out of order";
     if (node->kind == WEIR_UNUSED) return "R1: an unused node is in the ring";
     if (node->kind == WEIR_FREE && next->kind == WEIR_FREE && node->set == next->set)
         return "R2: two free neighbours of one set";

@@ -164,7 +164,7 @@ void weir_oom_note(weir_pool *pool, const weir_ask *ask, weir_status status)
     oom->status = status;
     oom->asked_bytes = ask->requested;
     oom->stream = weir_order_stream(&pool->order, ask->lane);
-    oom->domain = ask->zone < WEIR_ZONE_DOMAINS ? 0 : ask->zone;
+    oom->domain = ask->domain;
     oom->limit_bytes = pool->config.limit_bytes;
     oom->reserved_bytes = pool->pages.held_bytes;
     oom->allocated_bytes = pool->allocated.current;
@@ -211,7 +211,6 @@ static void block_describe(const weir_pool *pool, uint32_t index, weir_block *bl
     uint32_t lane = weir_node_lane(pool, node);
     bool live = node->kind == WEIR_LIVE;
     bool hole = node->set == WEIR_SET_HOLES || node->kind == WEIR_LOST_RANGE;
-    uint32_t generation = pool->zone[label->zone].generation;
     *block = (weir_block){.addr = node->addr,
                           .bytes = weir_node_bytes(&pool->range, index),
                           .live = live,
@@ -220,7 +219,7 @@ static void block_describe(const weir_pool *pool, uint32_t index, weir_block *bl
                           .small = !hole && label->zone == WEIR_ZONE_SMALL};
     if (live) block->requested_bytes = block->bytes - node->low;
     if (!hole && lane != WEIR_LANE_NONE) block->stream = weir_order_stream(&pool->order, lane);
-    if (!hole && label->zone >= WEIR_ZONE_DOMAINS) block->domain = generation << 16 | label->zone;
+    if (!hole) block->domain = weir_zone_domain(pool, label->zone);
     if (!live && !hole)
         block->pending = node->kind == WEIR_LIMBO ||
                          (lane != WEIR_LANE_NONE &&

@@ -25,7 +25,7 @@ static bool peers_number(struct json_object *object, const char *key, double *nu
 {
     struct json_object *value;
 
-    *number = 0.0;
+    *number = -1.0;
     if (!json_object_object_get_ex(object, key, &value) || value == NULL) return true;
     *number = json_object_get_double(value);
     return json_object_is_type(value, json_type_double) ||

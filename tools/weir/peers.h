@@ -10,7 +10,7 @@
 typedef struct weir_peer {
     char *trace;
     char *allocator;
-    double reserved_ratio; /* of each number: 0 where it was not recorded */
+    double reserved_ratio; /* of each number: negative where it was not recorded */
     double ns_per_op;
     double least_capacity_ratio;
     double least_capacity_ns_per_op;

@@ -153,23 +153,26 @@ static void summary_rule(FILE *out, char mark)
     (void)fputs("|\n", out);
 }
 
+static void summary_row(FILE *out, const char *name, bool bytes, const summary_group *group,
+                        summary_pool pool)
+{
+    (void)fprintf(out, "| %-21s |", name);
+    for (int column = 0; column < SUMMARY_COLUMNS; column++) {
+        uint64_t value = summary_value(&group->pool[pool], column);
+        uint64_t by = summary_value(&group->pool[SUMMARY_ALL], column);
+        if (value == SUMMARY_UNKNOWN) (void)fprintf(out, " %10s |", "-");
+        else if (bytes) summary_cell_bytes(out, value, by);
+        else summary_cell_count(out, value, by);
+    }
+    (void)fputc('\n', out);
+}
+
 static void summary_group_print(FILE *out, const char *name, bool bytes, const summary_group *group)
 {
-    const char *const names[SUMMARY_POOLS] = {name, "      from large pool",
-                                              "      from small pool"};
-
     summary_rule(out, '-');
-    for (int pool = 0; pool < SUMMARY_POOLS; pool++) {
-        (void)fprintf(out, "| %-21s |", names[pool]);
-        for (int column = 0; column < SUMMARY_COLUMNS; column++) {
-            uint64_t value = summary_value(&group->pool[pool], column);
-            uint64_t by = summary_value(&group->pool[SUMMARY_ALL], column);
-            if (value == SUMMARY_UNKNOWN) (void)fprintf(out, " %10s |", "-");
-            else if (bytes) summary_cell_bytes(out, value, by);
-            else summary_cell_count(out, value, by);
-        }
-        (void)fputc('\n', out);
-    }
+    summary_row(out, name, bytes, group, SUMMARY_ALL);
+    summary_row(out, "      from large pool", bytes, group, SUMMARY_LARGE);
+    summary_row(out, "      from small pool", bytes, group, SUMMARY_SMALL);
 }
 
 /* A group of which only the whole is known. */
@@ -225,8 +228,10 @@ static void summary_groups(FILE *out, const summary_watch *watch)
     summary_group_print(out, "Active allocs", false, &used);
     summary_group_print(out, "GPU reserved segments", false, &segments);
     summary_group_print(out, "Non-releasable allocs", false, &stuck_runs);
-    summary_group_print(out, "Oversize allocations", false, &unknown);
-    summary_group_print(out, "Oversize GPU segments", false, &unknown);
+    summary_rule(out, '-');
+    summary_row(out, "Oversize allocations", false, &unknown, SUMMARY_ALL);
+    summary_rule(out, '-');
+    summary_row(out, "Oversize GPU segments", false, &unknown, SUMMARY_ALL);
 }
 
 static void summary_all(FILE *out, const summary_watch *watch)

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables. A number that was not measured is a dash, and so is a mean over rows of which any is not
- * positive: a geometric mean says nothing there.
+ * Tables. A number that was not measured is negative and shown as a dash; so is a mean over rows of
+ * which any is not positive, for a geometric mean says nothing there.
  */
 #include "table.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+
+#define TABLE_NONE (-1.0)
 
 typedef enum table_column {
     TABLE_RATIO,
@@ -30,7 +32,7 @@ static double table_per_op(const weir_result *result, uint64_t ns)
 static double table_ratio(const weir_result *result, uint64_t bytes)
 {
     uint64_t peak = result->trace->peak_requested_bytes;
-    return peak == 0 ? 0.0 : (double)bytes / (double)peak;
+    return peak == 0 ? TABLE_NONE : (double)bytes / (double)peak;
 }
 
 static table_row table_of(const weir_result *result)
@@ -42,13 +44,13 @@ static table_row table_of(const weir_result *result)
     row.value[TABLE_DRIVER] = table_per_op(result, result->cost.driver_ns);
     row.value[TABLE_WHOLE] = row.value[TABLE_HOST] + row.value[TABLE_DRIVER];
     row.value[TABLE_LEAST] =
-        result->searched ? table_ratio(result, result->least_capacity_bytes) : 0.0;
+        result->searched ? table_ratio(result, result->least_capacity_bytes) : TABLE_NONE;
     return row;
 }
 
 static void table_cell(FILE *out, double value, int decimals)
 {
-    if (value > 0.0) (void)fprintf(out, " %9.*f", decimals, value);
+    if (value >= 0.0) (void)fprintf(out, " %9.*f", decimals, value);
     else (void)fprintf(out, " %9s", "-");
 }
 
@@ -86,21 +88,36 @@ static void table_line(FILE *out, const weir_result *result)
                   cost->host_waits, cost->moved_handles, table_verdict(result));
 }
 
+/* A geometric mean as it grows. */
+typedef struct table_mean {
+    double logs;
+    size_t count;
+    bool positive; /* all values so far */
+} table_mean;
+
+static void table_mean_add(table_mean *mean, double value)
+{
+    mean->positive = (mean->count == 0 || mean->positive) && value > 0.0;
+    mean->logs += value > 0.0 ? log(value) : 0.0;
+    mean->count++;
+}
+
+static double table_mean_of(const table_mean *mean)
+{
+    return mean->positive ? exp(mean->logs / (double)mean->count) : TABLE_NONE;
+}
+
 static table_row table_means(const weir_result *results, size_t count)
 {
-    table_row mean;
+    table_row row;
 
     for (int column = 0; column < TABLE_COLUMNS; column++) {
-        double logs = 0.0;
-        bool positive = true;
-        for (size_t i = 0; i < count; i++) {
-            double value = table_of(&results[i]).value[column];
-            positive = positive && value > 0.0;
-            logs += value > 0.0 ? log(value) : 0.0;
-        }
-        mean.value[column] = positive ? exp(logs / (double)count) : 0.0;
+        table_mean mean = {0};
+        for (size_t i = 0; i < count; i++)
+            table_mean_add(&mean, table_of(&results[i]).value[column]);
+        row.value[column] = table_mean_of(&mean);
     }
-    return mean;
+    return row;
 }
 
 void weir_table_print(FILE *out, const weir_result *results, size_t count)
@@ -117,31 +134,97 @@ void weir_table_print(FILE *out, const weir_result *results, size_t count)
     }
 }
 
-static void table_peer(FILE *out, const char *trace, const char *allocator, const double value[4])
+/* What is recorded of peers, in the order of the columns. */
+enum { TABLE_PEER_COLUMNS = 4 };
+
+static double table_peer_value(const weir_peer *peer, int column)
+{
+    const double values[TABLE_PEER_COLUMNS] = {peer->reserved_ratio, peer->least_capacity_ratio,
+                                               peer->ns_per_op, peer->least_capacity_ns_per_op};
+    return values[column];
+}
+
+static double table_own_value(const table_row *row, int column)
+{
+    const double values[TABLE_PEER_COLUMNS] = {row->value[TABLE_RATIO], row->value[TABLE_LEAST],
+                                               row->value[TABLE_WHOLE], TABLE_NONE};
+    return values[column];
+}
+
+static void table_peer_line(FILE *out, const char *trace, const char *allocator,
+                            const double value[TABLE_PEER_COLUMNS])
 {
     (void)fprintf(out, "%-16s %-40s", trace, allocator);
-    table_cell(out, value[0], 4);
-    table_cell(out, value[1], 4);
-    table_cell(out, value[2], 1);
-    table_cell(out, value[3], 1);
+    for (int column = 0; column < TABLE_PEER_COLUMNS; column++)
+        table_cell(out, value[column], column < 2 ? 4 : 1);
     (void)fprintf(out, "\n");
+}
+
+static void table_own_line(FILE *out, const char *trace, const weir_result *result,
+                           const table_row *row)
+{
+    double value[TABLE_PEER_COLUMNS];
+
+    for (int column = 0; column < TABLE_PEER_COLUMNS; column++)
+        value[column] = table_own_value(row, column);
+    table_peer_line(out, trace, result->policy == WEIR_PASS_PLAIN ? "plain" : "weir", value);
+}
+
+static const weir_peer *table_peer_find(const weir_peers *peers, const char *trace,
+                                        const char *allocator)
+{
+    for (size_t i = 0; i < peers->count; i++)
+        if (strcmp(peers->list[i].trace, trace) == 0 &&
+            strcmp(peers->list[i].allocator, allocator) == 0)
+            return &peers->list[i];
+    return NULL;
+}
+
+/* The peer's means over the traces of the results; nothing where one of them was not recorded. */
+static void table_peer_means(FILE *out, const weir_result *results, size_t count,
+                             const weir_peers *peers, const char *allocator)
+{
+    table_mean means[TABLE_PEER_COLUMNS] = {{0}};
+    double value[TABLE_PEER_COLUMNS];
+
+    for (size_t i = 0; i < count; i++) {
+        const weir_peer *peer = table_peer_find(peers, results[i].trace->name, allocator);
+        if (peer == NULL) return;
+        for (int column = 0; column < TABLE_PEER_COLUMNS; column++)
+            table_mean_add(&means[column], table_peer_value(peer, column));
+    }
+    for (int column = 0; column < TABLE_PEER_COLUMNS; column++)
+        value[column] = table_mean_of(&means[column]);
+    table_peer_line(out, "geometric mean", allocator, value);
+}
+
+static void table_peer_block(FILE *out, const weir_result *result, const weir_peers *peers)
+{
+    const char *trace = result->trace->name;
+    table_row row = table_of(result);
+
+    table_own_line(out, trace, result, &row);
+    for (size_t i = 0; i < peers->count; i++) {
+        const weir_peer *peer = &peers->list[i];
+        double value[TABLE_PEER_COLUMNS];
+        if (strcmp(peer->trace, trace) != 0) continue;
+        for (int column = 0; column < TABLE_PEER_COLUMNS; column++)
+            value[column] = table_peer_value(peer, column);
+        table_peer_line(out, trace, peer->allocator, value);
+    }
 }
 
 void weir_table_peers(FILE *out, const weir_result *results, size_t count, const weir_peers *peers)
 {
     (void)fprintf(out, "%-16s %-40s %9s %9s %9s %9s\n", "trace", "allocator", "reserved", "least",
                   "ns/op", "at least");
-    for (size_t i = 0; i < count; i++) {
-        const char *trace = results[i].trace->name;
-        table_row row = table_of(&results[i]);
-        const double own[4] = {row.value[TABLE_RATIO], row.value[TABLE_LEAST],
-                               row.value[TABLE_WHOLE], 0.0};
-        table_peer(out, trace, results[i].policy == WEIR_PASS_PLAIN ? "plain" : "weir", own);
-        for (size_t j = 0; j < peers->count; j++) {
-            const weir_peer *peer = &peers->list[j];
-            const double theirs[4] = {peer->reserved_ratio, peer->least_capacity_ratio,
-                                      peer->ns_per_op, peer->least_capacity_ns_per_op};
-            if (strcmp(peer->trace, trace) == 0) table_peer(out, trace, peer->allocator, theirs);
-        }
+    for (size_t i = 0; i < count; i++) table_peer_block(out, &results[i], peers);
+    if (count > 1) {
+        table_row row = table_means(results, count);
+        table_own_line(out, "geometric mean", &results[0], &row);
+        /* A peer is named once: where the first trace names it. */
+        for (size_t i = 0; i < peers->count; i++)
+            if (strcmp(peers->list[i].trace, results[0].trace->name) == 0)
+                table_peer_means(out, results, count, peers, peers->list[i].allocator);
     }
 }
