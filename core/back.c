@@ -253,10 +253,13 @@ static void plan_tell(weir_pool *pool, const weir_plan *plan)
 
 weir_status weir_plan_run(weir_pool *pool, weir_plan *plan, const weir_ask *ask, uint32_t *index)
 {
-    weir_pool_release(pool);
-    weir_status status = plan_map(pool, plan);
-    if (status == WEIR_OK) plan_tell(pool, plan);
-    weir_pool_acquire(pool);
+    weir_status status = WEIR_OK;
+    if (plan->piece_first != 0) {
+        weir_pool_release(pool);
+        status = plan_map(pool, plan);
+        if (status == WEIR_OK) plan_tell(pool, plan);
+        weir_pool_acquire(pool);
+    }
     if (status != WEIR_OK) {
         plan_revert(pool, plan);
         return status;

@@ -118,11 +118,22 @@ uint32_t weir_block_carve(weir_pool *pool, const weir_ask *ask, uint32_t index, 
     return index;
 }
 
-uint32_t weir_block_fit(weir_pool *pool, const weir_ask *ask, uint16_t set)
+/* Whether a fit would leave a rest of less than a granule, which no handle can move out of. Under
+ * pressure another place may be better; window.c weighs that. */
+static inline bool fit_strands(const weir_pool *pool, const weir_ask *ask, uint32_t index)
+{
+    uint64_t granule = weir_pool_granule(pool);
+    uint64_t rest = weir_node_bytes(&pool->range, index) - ask->bytes;
+    return pool->pressed && rest != 0 && rest < granule && ask->bytes >= granule / 2 &&
+           ask->zone != WEIR_ZONE_SMALL;
+}
+
+uint32_t weir_block_fit(weir_pool *pool, const weir_ask *ask, uint16_t set, bool strand)
 {
     uint64_t start;
     uint32_t index = weir_range_find(&pool->range, set, ask->bytes, ask->align, &start);
     if (index == 0 || !weir_node_usable(pool, &pool->range.node[index], ask)) return 0;
+    if (!strand && fit_strands(pool, ask, index)) return 0;
     uint16_t live_set = pool->zone[ask->zone].set_of[ask->lane + 1];
     return carve_filed(pool, ask, index, start, live_set);
 }
@@ -171,6 +182,7 @@ static inline uint32_t fit_fast(weir_pool *pool, const weir_ask *ask)
         ask->bytes < pool->config.max_split_bytes &&
         weir_node_bytes(&pool->range, index) >= pool->config.max_split_bytes)
         return 0;
+    if (WEIR_UNLIKELY(fit_strands(pool, ask, index))) return 0;
     return carve_filed(pool, ask, index, start, own);
 }
 

@@ -101,13 +101,13 @@ weir_status weir_gather_all(weir_pool *pool)
     return status;
 }
 
-uint32_t weir_gather_fit(weir_pool *pool, const weir_ask *ask)
+uint32_t weir_gather_fit(weir_pool *pool, const weir_ask *ask, bool strand)
 {
     const weir_zone *zone = &pool->zone[ask->zone];
-    uint32_t index = weir_block_fit(pool, ask, zone->set_of[ask->lane + 1]);
+    uint32_t index = weir_block_fit(pool, ask, zone->set_of[ask->lane + 1], strand);
     for (uint32_t tag = 0; tag < zone->room && index == 0; tag++)
         if (zone->set_of[tag] != 0 && pool->range.set[zone->set_of[tag]]->bytes >= ask->bytes)
-            index = weir_block_fit(pool, ask, zone->set_of[tag]);
+            index = weir_block_fit(pool, ask, zone->set_of[tag], strand);
     return index;
 }
 

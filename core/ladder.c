@@ -25,7 +25,7 @@ static weir_status rung_search(weir_pool *pool, weir_ask *ask, uint32_t *index)
 {
     weir_status status = weir_gather(pool, ask);
     if (status != WEIR_OK) return status;
-    *index = weir_gather_fit(pool, ask);
+    *index = weir_gather_fit(pool, ask, false);
     return *index != 0 ? WEIR_OK : WEIR_NO_MEMORY;
 }
 
@@ -42,7 +42,9 @@ static weir_status rungs_without_wait(weir_pool *pool, weir_ask *ask, uint32_t *
 {
     weir_status status = rung_search(pool, ask, index);
     if (status == WEIR_NO_MEMORY) status = rung_back(pool, ask, index);
-    return status;
+    if (status != WEIR_NO_MEMORY || !pool->pressed) return status;
+    *index = weir_gather_fit(pool, ask, true);
+    return *index != 0 ? WEIR_OK : WEIR_NO_MEMORY;
 }
 
 static weir_status rung_join(weir_pool *pool, weir_ask *ask, uint32_t *index)

@@ -1,160 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * place: which window of the arena to back, and with which handles.
+ * place: backs a window with handles, and carves the block.
  *
- * A window is where a block could lie if its holes were backed: between two live blocks, over free
- * memory that the request may use and over holes. The best is the one that lacks the fewest granules;
- * among equals the lowest address. What it lacks comes from idle handles, then either from new ones
- * or from free handles that lie elsewhere and move, by how far the pool is above the largest amount
- * ever asked for at once (move_above_permille).
+ * What a window lacks comes from idle handles, then from free handles that lie elsewhere and move,
+ * then from new ones; moving comes in only where the pool holds more than its share above the largest
+ * amount ever asked for at once (move_above_permille), or can't grow.
  * Owns     the scratch list pool->victim while the lock is held.
- * Cost     at most WINDOW_HOLES holes with WINDOW_STEPS nodes to each side, and as many handles as
- *          cover twice the need, WEIR_VICTIMS_MAX at most.
+ * Cost     as many handles as cover twice the need are looked at, WEIR_VICTIMS_MAX at a time.
  */
-#include "pool.h"
+#include "window.h"
 
-#ifndef WINDOW_HOLES
-#define WINDOW_HOLES 48
-#endif
-#define WINDOW_STEPS 32
-#ifndef VICT
-#define VICT weir_range_each_up
-#endif
-#ifndef STUCK_WEIGHT
-#define STUCK_WEIGHT 1
-#endif
 #define KEPT_PERMILLE 5 /* of the limit, kept for rescues */
-
-typedef struct window {
-    uint64_t start, end; /* of the block */
-    uint64_t missing;    /* granules to back */
-    uint64_t cost;       /* bytes to back or to lose */
-    uint64_t slot;       /* bytes of the slots that they are counted in */
-    uint32_t node;       /* the first it touches */
-} window;
-
-static inline bool node_is_hole(const weir_node *node)
-{
-    return node->kind == WEIR_FREE && node->set == WEIR_SET_HOLES;
-}
-
-static inline bool node_in_reach(const weir_pool *pool, const weir_node *node, const weir_ask *ask)
-{
-    return node_is_hole(node) || weir_node_usable(pool, node, ask);
-}
-
-/* ---------------------------------------------------------------------------------- windows -- */
-
-/* How far a stretch of a hole that has to be backed reaches when it is backed in whole slots. */
-static uint64_t slots_bytes(uint64_t lo, uint64_t hi, uint64_t need, uint64_t need_end, uint64_t slot)
-{
-    return weir_min(weir_round_up(need_end, slot), hi) - weir_max(weir_round_down(need, slot), lo);
-}
-
-/* The granules that [start, end) lacks, counted in slots; it starts in `index` or later. */
-static uint64_t window_missing(const weir_pool *pool, uint32_t index, uint64_t start, uint64_t end,
-                               uint64_t slot)
-{
-    const weir_range *range = &pool->range;
-    uint64_t bytes = 0;
-    for (; range->node[index].addr < end; index = range->node[index].next) {
-        const weir_node *node = &range->node[index];
-        uint64_t hi = range->node[node->next].addr;
-        if (hi <= start || !node_is_hole(node)) continue;
-        bytes += slots_bytes(node->addr, hi, weir_max(start, node->addr), weir_min(end, hi), slot);
-    }
-    return bytes >> pool->device.granule_shift;
-}
-
-/* Of a gap between two live blocks, the bytes that share a granule with one of them: no handle there
- * can move, so they serve nobody but a block in this very gap. */
-static uint64_t gap_stuck(const weir_pool *pool, uint64_t lo, uint64_t hi)
-{
-    uint64_t granule = weir_pool_granule(pool);
-    uint64_t first = weir_round_up(lo, granule), last = weir_round_down(hi, granule);
-    return first >= last ? hi - lo : first - lo + (hi - last);
-}
-
-/* Notes a window if it lies in [lo, hi) and lacks less than the best so far. */
-static void window_consider(const weir_pool *pool, const weir_ask *ask, uint32_t first, uint64_t lo,
-                            uint64_t hi, uint64_t start, window *best)
-{
-    if (start < lo || start > hi || hi - start < ask->bytes) return;
-    uint64_t missing = window_missing(pool, first, start, start + ask->bytes, best->slot);
-    uint64_t stuck = gap_stuck(pool, lo, start) + gap_stuck(pool, start + ask->bytes, hi);
-    uint64_t before = gap_stuck(pool, lo, hi);
-    uint64_t cost = (missing << pool->device.granule_shift) + STUCK_WEIGHT * (stuck + 4*weir_pool_granule(pool) - before);
-    if (cost > best->cost || (cost == best->cost && start >= best->start)) return;
-    best->cost = cost;
-    best->start = start;
-    best->end = start + ask->bytes;
-    best->missing = missing;
-    best->node = first;
-}
-
-/* The furthest node to one side that a window around `index` can reach over. */
-static uint32_t window_reach(const weir_pool *pool, const weir_ask *ask, uint32_t index, bool left)
-{
-    const weir_range *range = &pool->range;
-    uint64_t reached = 0;
-    for (uint32_t step = 0; step < WINDOW_STEPS && reached < ask->bytes; step++) {
-        uint32_t next = left ? range->node[index].prev : range->node[index].next;
-        if (next == 0 || !node_in_reach(pool, &range->node[next], ask)) break;
-        index = next;
-        reached += weir_node_bytes(range, index);
-    }
-    return index;
-}
-
-static void windows_around(const weir_pool *pool, const weir_ask *ask, uint32_t hole, window *best)
-{
-    const weir_range *range = &pool->range;
-    uint32_t left = window_reach(pool, ask, hole, true);
-    uint32_t right = window_reach(pool, ask, hole, false);
-    uint64_t lo = range->node[left].addr;
-    uint64_t hi = weir_node_end(range, right);
-    if (hi - lo < ask->bytes) return;
-    uint64_t align = ask->align;
-    uint64_t at_hole = range->node[hole].addr;
-    window_consider(pool, ask, left, lo, hi, weir_round_up(lo, align), best);
-    window_consider(pool, ask, left, lo, hi, weir_round_up(at_hole, align), best);
-    if (right == hole) return; /* only placed against its low end: the hole may be all the rest */
-    window_consider(pool, ask, left, lo, hi, weir_round_down(hi - ask->bytes, align), best);
-    uint64_t end = weir_node_end(range, range->node[hole].next);
-    if (end >= ask->bytes)
-        window_consider(pool, ask, left, lo, hi, weir_round_down(end - ask->bytes, align), best);
-}
-
-static bool window_best(const weir_pool *pool, const weir_ask *ask, uint64_t slot, window *best)
-{
-    weir_cursor cursor = {.begun = false};
-    *best = (window){.start = UINT64_MAX, .missing = UINT64_MAX, .cost = UINT64_MAX, .slot = slot};
-    for (uint32_t i = 0; i < WINDOW_HOLES; i++) {
-        uint32_t hole = weir_range_each(&pool->range, WEIR_SET_HOLES, 0, &cursor);
-        if (hole == 0) break;
-        windows_around(pool, ask, hole, best);
-    }
-    return best->missing != UINT64_MAX;
-}
-
-/* A window wholly inside the longest hole: at its low end, or for small blocks at its high end, so
- * that the two kinds grow towards each other. */
-static bool window_fresh(const weir_pool *pool, const weir_ask *ask, window *found)
-{
-    const weir_range *range = &pool->range;
-    weir_cursor cursor = {.begun = false};
-    uint64_t granule = weir_pool_granule(pool);
-    uint64_t bytes = weir_round_up(ask->bytes, granule);
-    uint32_t hole = weir_range_each(range, WEIR_SET_HOLES, bytes, &cursor);
-    if (hole == 0 || weir_node_bytes(range, hole) < bytes) return false;
-    *found = (window){.start = UINT64_MAX, .missing = UINT64_MAX, .cost = UINT64_MAX, .slot = granule};
-    uint64_t start = range->node[hole].addr;
-    uint64_t end = weir_node_end(range, hole);
-    if (ask->zone == WEIR_ZONE_SMALL) start = end - bytes;
-    window_consider(pool, ask, hole, start, end, start, found);
-    if (ask->zone != WEIR_ZONE_SMALL) windows_around(pool, ask, hole, found);
-    return found->missing != UINT64_MAX;
-}
 
 /* ---------------------------------------------------------------------------------- victims -- */
 
@@ -198,7 +54,7 @@ static bool victims_list(weir_pool *pool, const weir_ask *ask, uint64_t enough, 
             weir_cursor cursor = {.begun = false};
             if (set == 0) continue;
             uint32_t index;
-            while ((index = VICT(&pool->range, set, weir_pool_granule(pool),
+            while ((index = weir_range_each_up(&pool->range, set, weir_pool_granule(pool),
                                                &cursor)) != 0) {
                 if (list->granules >= enough || list->count == WEIR_VICTIMS_MAX) return true;
                 if (weir_node_usable(pool, &pool->range.node[index], &view))
@@ -400,7 +256,7 @@ static uint32_t hole_trim(weir_pool *pool, uint32_t index, uint64_t lo, uint64_t
 }
 
 /* Takes the nodes of a window out of their bins. */
-static void window_claim(weir_pool *pool, const window *at, fill *with)
+static void window_claim(weir_pool *pool, const weir_window *at, fill *with)
 {
     weir_range *range = &pool->range;
     uint32_t index = at->node;
@@ -413,7 +269,7 @@ static void window_claim(weir_pool *pool, const window *at, fill *with)
 }
 
 /* Backs every hole of a claimed window; the plan then holds all that was taken. */
-static bool window_fill(weir_pool *pool, const window *at, fill *with)
+static bool window_fill(weir_pool *pool, const weir_window *at, fill *with)
 {
     weir_range *range = &pool->range;
     uint64_t granule = weir_pool_granule(pool);
@@ -439,10 +295,12 @@ static bool window_fill(weir_pool *pool, const window *at, fill *with)
 }
 
 /* Backs one window with the means of `how`; gives the claimed node over it. */
-static weir_status window_back(weir_pool *pool, const weir_ask *ask, const window *at, uint32_t how,
+static weir_status window_back(weir_pool *pool, const weir_ask *ask, const weir_window *at, uint32_t how,
                                uint32_t *index)
 {
     fill with = {.ask = ask, .how = how};
+    if ((how & WEIR_PLACE_GROW) != 0 && headroom_granules(pool, how) < at->missing)
+        pool->pressed = true;
     if ((how & WEIR_PLACE_GROW) != 0 && (how & WEIR_PLACE_MOVE) == 0 &&
         headroom_granules(pool, how) +
                 (pool->pages.idle_bytes >> pool->device.granule_shift) < at->missing)
@@ -470,7 +328,7 @@ static bool growth_is_cheap(const weir_pool *pool, uint64_t missing)
     return held <= bound;
 }
 
-static weir_status place_window(weir_pool *pool, const weir_ask *ask, const window *at,
+static weir_status place_window(weir_pool *pool, const weir_ask *ask, const weir_window *at,
                                 uint32_t how, uint32_t *index)
 {
     const uint32_t both = WEIR_PLACE_GROW | WEIR_PLACE_MOVE;
@@ -480,7 +338,7 @@ static weir_status place_window(weir_pool *pool, const weir_ask *ask, const wind
     return window_back(pool, ask, at, how, index);
 }
 
-static weir_status place_carve(weir_pool *pool, const weir_ask *ask, const window *at,
+static weir_status place_carve(weir_pool *pool, const weir_ask *ask, const weir_window *at,
                                weir_status status, uint32_t *index)
 {
     if (status == WEIR_OK) *index = weir_block_carve(pool, ask, *index, at->start);
@@ -491,11 +349,11 @@ static weir_status place_carve(weir_pool *pool, const weir_ask *ask, const windo
 static weir_status place_small(weir_pool *pool, const weir_ask *ask, uint32_t how, uint32_t *index)
 {
     weir_ask chunk = *ask;
-    window at;
+    weir_window at;
     chunk.bytes = weir_pool_granule(pool);
     chunk.align = chunk.bytes;
-    if (!window_fresh(pool, &chunk, &at)) {
-        if (weir_pool_span_add(pool, chunk.bytes) != WEIR_OK || !window_fresh(pool, &chunk, &at))
+    if (!weir_window_fresh(pool, &chunk, &at)) {
+        if (weir_pool_span_add(pool, chunk.bytes) != WEIR_OK || !weir_window_fresh(pool, &chunk, &at))
             return WEIR_NO_MEMORY;
     }
     weir_status status = window_back(pool, &chunk, &at, how, index);
@@ -507,7 +365,7 @@ static weir_status place_small(weir_pool *pool, const weir_ask *ask, uint32_t ho
 /* The order of the slots that windows are compared by: what growth would fill. */
 static uint32_t slot_order(const weir_pool *pool, uint32_t how)
 {
-    if ((how & WEIR_PLACE_TIGHT) != 0) return 0;
+    if ((how & WEIR_PLACE_TIGHT) != 0 || pool->pressed) return 0;
     return weir_bit_high(growth_granules(pool, 0, headroom_granules(pool, how)));
 }
 
@@ -523,30 +381,30 @@ static weir_status place_segment(weir_pool *pool, const weir_ask *ask, uint32_t 
 
 weir_status weir_place_stretch(weir_pool *pool, const weir_ask *ask, uint32_t *index)
 {
-    window at;
+    weir_window at;
     if (!weir_device_virtual(&pool->device)) return weir_segment_add(pool, ask, index);
     weir_status status = WEIR_OK;
-    if (!window_fresh(pool, ask, &at)) status = weir_pool_span_add(pool, ask->bytes);
+    if (!weir_window_fresh(pool, ask, &at)) status = weir_pool_span_add(pool, ask->bytes);
     if (status != WEIR_OK) return status;
-    if (!window_fresh(pool, ask, &at)) return WEIR_NO_MEMORY;
+    if (!weir_window_fresh(pool, ask, &at)) return WEIR_NO_MEMORY;
     return window_back(pool, ask, &at, WEIR_PLACE_GROW, index);
 }
 
 weir_status weir_place(weir_pool *pool, const weir_ask *ask, uint32_t how, uint32_t *index)
 {
-    window at;
+    weir_window at;
     if (pool->config.no_moves) how &= ~(uint32_t)WEIR_PLACE_MOVE;
     if (pool->config.no_growth) how &= ~(uint32_t)WEIR_PLACE_GROW;
     if (!weir_device_virtual(&pool->device)) return place_segment(pool, ask, how, index);
     if (ask->zone == WEIR_ZONE_SMALL)
         return place_small(pool, ask, how & ~(uint32_t)WEIR_PLACE_MOVE, index);
     uint64_t slot = weir_pool_granule(pool) << slot_order(pool, how);
-    if (!window_best(pool, ask, slot, &at)) {
-        if (weir_pool_span_add(pool, ask->bytes) != WEIR_OK || !window_best(pool, ask, slot, &at))
+    if (!weir_window_best(pool, ask, slot, &at)) {
+        if (weir_pool_span_add(pool, ask->bytes) != WEIR_OK || !weir_window_best(pool, ask, slot, &at))
             return WEIR_NO_MEMORY;
     }
     weir_status status = place_window(pool, ask, &at, how, index);
-    if (status == WEIR_NO_MEMORY && window_fresh(pool, ask, &at))
+    if (status == WEIR_NO_MEMORY && weir_window_fresh(pool, ask, &at))
         status = place_window(pool, ask, &at, how, index);
     return place_carve(pool, ask, &at, status, index);
 }
@@ -554,13 +412,8 @@ weir_status weir_place(weir_pool *pool, const weir_ask *ask, uint32_t how, uint3
 weir_status weir_place_at(weir_pool *pool, const weir_ask *ask, uint64_t start, uint32_t how,
                           uint32_t *index)
 {
-    const weir_range *range = &pool->range;
-    uint32_t block = weir_range_at(range, start - 1, 0);
-    uint32_t first = range->node[block].next;
-    window at = {.start = start, .end = start + ask->bytes, .node = first};
-    for (uint32_t node = first; range->node[node].addr < at.end; node = range->node[node].next)
-        if (!node_in_reach(pool, &range->node[node], ask)) return WEIR_NO_MEMORY;
-    at.missing = window_missing(pool, first, at.start, at.end, weir_pool_granule(pool));
+    weir_window at;
+    if (!weir_window_at(pool, ask, start, &at)) return WEIR_NO_MEMORY;
     if (pool->config.no_moves) how &= ~(uint32_t)WEIR_PLACE_MOVE;
     if (pool->config.no_growth) how &= ~(uint32_t)WEIR_PLACE_GROW;
     return window_back(pool, ask, &at, how, index);

@@ -9,7 +9,8 @@
  * it is pending. Address space without memory is the set of holes, common to all zones.
  *
  *   pool.c    create, destroy, limit, streams, domains    block.c   alloc, free, use, resize, pin
- *   ladder.c  what an allocation tries, in order          place.c   which window of the arena to back
+ *   ladder.c  what an allocation tries, in order          window.c  where a block could lie
+ *   place.c   backs a window with handles, by policy
  *   back.c    backs a window: create, map, move, undo     limbo.c   frees with uses on several lanes
  *   gather.c  files what has passed where it is wanted    segment.c the same without virtual memory
  *   shadow.c  old places of moved handles                 rescue.c  copies sparse handles together
@@ -88,6 +89,7 @@ struct weir_pool {
     uint32_t running;  /* calls that have released the lock */
     bool rounds;       /* some entry of roundup_divisions is above 1 */
     bool failed_once;
+    bool pressed;      /* growth has come to its bound: blocks are placed to strand the least */
 
     uint32_t victim[WEIR_VICTIMS_MAX]; /* scratch of place.c */
 
@@ -154,8 +156,9 @@ void weir_pool_tell_unmap(weir_pool *pool, uint64_t addr, uint64_t bytes);
 /* block.c: makes [start, start + bytes) of a node that is in no bin the live block of `ask`, and
  * frees what is left of the node on both sides. Needs 2 spare nodes. */
 uint32_t weir_block_carve(weir_pool *pool, const weir_ask *ask, uint32_t index, uint64_t start);
-/* Takes the best fitting free node of `set` for `ask`; 0: none. */
-uint32_t weir_block_fit(weir_pool *pool, const weir_ask *ask, uint16_t set);
+/* Takes the best fitting free node of `set` for `ask`; 0: none. Unless `strand`, a node that would be
+ * left with less than a granule is not taken while the pool is pressed. */
+uint32_t weir_block_fit(weir_pool *pool, const weir_ask *ask, uint16_t set, bool strand);
 /* The lane and zone of a node's set; the lane is WEIR_LANE_NONE if it is clean or a hole. */
 uint32_t weir_node_lane(const weir_pool *pool, const weir_node *node);
 /* Whether `ask` may use a free node's memory now, as far as is known. */
@@ -184,7 +187,7 @@ weir_status weir_gather(weir_pool *pool, const weir_ask *ask);
 /* The same for all lanes and zones, without an asking lane. */
 weir_status weir_gather_all(weir_pool *pool);
 /* The best fit for `ask` in any set of its zone that it may use now; gives the live node; 0: none. */
-uint32_t weir_gather_fit(weir_pool *pool, const weir_ask *ask);
+uint32_t weir_gather_fit(weir_pool *pool, const weir_ask *ask, bool strand);
 /* Makes the lane of `ask` wait for every other lane with free memory in its zone. */
 weir_status weir_gather_join(weir_pool *pool, const weir_ask *ask);
 /* Waits on the host until all free memory has passed. WOULD_WAIT: not within *wait_us. */

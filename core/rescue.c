@@ -371,6 +371,7 @@ weir_status weir_rescue(weir_pool *pool, weir_ask *ask, uint64_t bytes)
     rescue_settle(pool, wanted);
     weir_status resumed = device->lost ? WEIR_LOST : device->ops.resume(device->self);
     pool->rescues++;
+    pool->pressed = true;
     if (status == WEIR_NO_MEMORY && pool->rescued_bytes != copied) status = WEIR_OK;
     return resumed == WEIR_OK ? status : weir_device_answer(device, resumed);
 }
