@@ -24,7 +24,7 @@ function(weir_test name label)
     $<TARGET_NAME_IF_EXISTS:weir_tool> ${WEIR_LIBRARIES} weir_criterion m)
   add_test(NAME ${name} COMMAND ${name}_test)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 300 SKIP_RETURN_CODE 77
-    ENVIRONMENT CRITERION_VERBOSITY_LEVEL=1)
+    ENVIRONMENT "CRITERION_VERBOSITY_LEVEL=1;CRITERION_JOBS=1")
 endfunction()
 
 # True in `result` where a source includes a header of a tool that is not built.

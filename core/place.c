@@ -118,16 +118,18 @@ static uint64_t headroom_granules(const weir_pool *pool, uint32_t how)
     return limit <= used ? 0 : (limit - used) >> pool->device.granule_shift;
 }
 
-/* The size of handle to grow by: an eighth of what is held or half of what is missing, at most
- * growth_bytes and what a rescue could copy, and smaller when the limit is near, so that the last
- * handles can still move to where they are needed. */
+/* The size of handle to grow by: an eighth of what is held or what is missing, at most growth_bytes,
+ * or twice that under a block that fills it: what lies in it alone leaves it free as a whole. Not more
+ * than a rescue could copy, and less when the limit is near, so that the last handles can still move
+ * to where they are needed. */
 static uint64_t growth_granules(const weir_pool *pool, uint64_t remaining, uint64_t headroom)
 {
     uint64_t granule = weir_pool_granule(pool);
-    uint64_t size = weir_max(pool->pages.held_bytes / 8, remaining / 2 * granule);
-    size = weir_min(size, pool->config.growth_bytes);
+    uint64_t growth = pool->config.growth_bytes;
+    uint64_t size = weir_max(pool->pages.held_bytes / 8, remaining * granule);
+    size = weir_min(size, weir_max(growth, weir_min(remaining * granule, 2 * growth)));
     size = weir_min(size, weir_place_kept(pool) / 4 * 5);
-    size = weir_min(size, headroom / 4 * granule);
+    size = weir_min(size, headroom / 2 * granule);
     return UINT64_C(1) << weir_bit_high(weir_max(size, granule) >> pool->device.granule_shift);
 }
 

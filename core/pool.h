@@ -256,7 +256,7 @@ weir_status weir_trim_to(weir_pool *pool, uint64_t keep_bytes, uint64_t *release
 /* rescue.c: makes at least `bytes` of movable memory by copying live granules together. */
 weir_status weir_rescue(weir_pool *pool, weir_ask *ask, uint64_t bytes);
 
-/* stats.c */
+/* stats.c: notes why `ask` failed; releases the lock to ask the device. */
 void weir_oom_note(weir_pool *pool, const weir_ask *ask, weir_status status);
 
 #endif

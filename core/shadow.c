@@ -80,6 +80,7 @@ static weir_status shadow_unmap(weir_pool *pool, uint32_t index)
     uint64_t bytes = weir_node_bytes(range, index);
     uint32_t piece = range->node[index].b;
     weir_pool_release(pool);
+    weir_pool_tell_unmap(pool, addr, bytes);
     weir_status status = WEIR_DEVICE_CALL(device, unmaps, unmap(device->self, addr, bytes));
     weir_pool_acquire(pool);
     pool->shadow_bytes -= bytes;

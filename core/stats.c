@@ -154,10 +154,23 @@ static void oom_note_node(weir_pool *pool, const weir_ask *ask, uint32_t index, 
     oom_note_handles(pool, index, oom);
 }
 
+/* What the device has left and in all; 0: it does not say. The lock is released meanwhile. */
+static void oom_ask_device(weir_pool *pool, uint64_t *free_bytes, uint64_t *total)
+{
+    const weir_device_ops *ops = &pool->device.ops;
+    *free_bytes = *total = 0;
+    if (ops->memory_info == NULL || pool->device.lost) return;
+    weir_pool_release(pool);
+    if (ops->memory_info(pool->device.self, free_bytes, total) != WEIR_OK) *free_bytes = *total = 0;
+    weir_pool_acquire(pool);
+    if (*total != 0) *free_bytes = weir_min(*free_bytes, *total);
+}
+
 void weir_oom_note(weir_pool *pool, const weir_ask *ask, weir_status status)
 {
     weir_oom *oom = &pool->oom;
-    uint64_t total = 0;
+    uint64_t device_free, total;
+    oom_ask_device(pool, &device_free, &total);
     weir_memset(oom, 0, sizeof(*oom));
     pool->fails++;
     pool->failed_once = true;
@@ -172,10 +185,7 @@ void weir_oom_note(weir_pool *pool, const weir_ask *ask, weir_status status)
     oom->wait_would_help = ask->waits_would_help;
     for (uint32_t at = pool->range.node[0].next; at != 0; at = pool->range.node[at].next)
         oom_note_node(pool, ask, at, oom);
-    if (pool->device.ops.memory_info != NULL && !pool->device.lost &&
-        pool->device.ops.memory_info(pool->device.self, &oom->device_free_bytes, &total) != WEIR_OK)
-        oom->device_free_bytes = 0;
-    if (total != 0) oom->device_free_bytes = weir_min(oom->device_free_bytes, total);
+    oom->device_free_bytes = device_free;
     uint64_t room = oom->limit_bytes - weir_min(oom->limit_bytes, oom->reserved_bytes);
     if (total != 0) room = weir_min(room, oom->device_free_bytes);
     oom->short_bytes = ask->bytes - weir_min(ask->bytes, room);

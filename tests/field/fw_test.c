@@ -139,8 +139,11 @@ Test(field_fw, fw_10_a_refusal_says_what_is_free_and_what_is_stranded)
     rig r;
     weir_addr addr;
     rig_open(&r, (weir_sim_config){0},
-             (weir_config){.limit_bytes = 1280 * MIB, .no_moves = true, .no_rescue = true,
-                           .growth_bytes = 64 * MIB, .initial_bytes = 1280 * MIB});
+             (weir_config){.limit_bytes = 1280 * MIB,
+                           .no_moves = true,
+                           .no_rescue = true,
+                           .growth_bytes = 64 * MIB,
+                           .initial_bytes = 1280 * MIB});
     fw10_soak(&r, &kept);
     EXPECT_STATUS(rig_try(&r, 0, 1200 * MIB, &addr), WEIR_NO_MEMORY);
     weir_oom oom = rig_oom(&r);
@@ -387,12 +390,17 @@ static void fw30_patterns(bool give_back)
     uint64_t native[2];
     weir_stream stream[2];
     if (host == NULL) cr_skip_test("this system gives no shared memory file");
-    weir_config config = {.size = sizeof(config), .ops = weir_host_ops(host), .device_self = host,
-                          .platform = platform, .limit_bytes = 32 * MIB, .keep_bounded = give_back};
+    weir_config config = {.size = sizeof(config),
+                          .ops = weir_host_ops(host),
+                          .device_self = host,
+                          .platform = platform,
+                          .limit_bytes = 32 * MIB,
+                          .keep_bounded = give_back};
     cr_assert_eq(weir_pool_create(&config, &pool), WEIR_OK);
     for (unsigned i = 0; i < 2; i++) {
         native[i] = weir_host_stream_create(host);
-        weir_stream_desc desc = {.size = sizeof(desc), .native = native[i],
+        weir_stream_desc desc = {.size = sizeof(desc),
+                                 .native = native[i],
                                  .unique = weir_host_stream_unique(host, native[i])};
         EXPECT_OK(weir_stream_attach(pool, &desc, &stream[i]));
     }

@@ -108,7 +108,8 @@ Test(field_pt, pt_38_figures_stay_in_order_over_a_million_operations, .timeout =
             requested -= bytes[slot];
             addr[slot] = 0;
         } else {
-            weir_request request = rig_request(&r, 0, rig_random(&random) >> rig_random(&random) % 24);
+            weir_request request =
+                rig_request(&r, 0, rig_random(&random) >> rig_random(&random) % 24);
             request.align = UINT64_C(1) << rig_random(&random) % 13;
             bytes[slot] = request.bytes;
             cr_assert_eq(weir_alloc(r.pool, &request, &addr[slot]), WEIR_OK, "operation %u", i);

@@ -256,7 +256,8 @@ Test(field_pt, pt_26_memory_goes_back_to_the_provider_it_came_from)
     rig_open(&x, (weir_sim_config){.no_virtual = true}, (weir_config){0});
     weir_addr a = rig_alloc(&x, 0, 8 * MIB);
     weir_addr b = rig_alloc(&other, 0, 8 * MIB);
-    uint64_t others = rig_count(&other, WEIR_SIM_unmap) + rig_count(&other, WEIR_SIM_handle_release);
+    uint64_t others =
+        rig_count(&other, WEIR_SIM_unmap) + rig_count(&other, WEIR_SIM_handle_release);
     rig_free(&x, a, 0);
     EXPECT_OK(weir_trim(x.pool, 0, WEIR_FOREVER, NULL));
     cr_expect_eq(rig_count(&x, WEIR_SIM_segment_alloc), 1);

@@ -46,15 +46,10 @@ Test(field_sa, um_01_the_device_gets_back_what_it_gave_in_handles)
  * in use afterwards (oneapi-src/unified-memory-framework#587, mattconte/tlsf#22). */
 Test(field_sa, um_06_sizes_near_the_end_of_64_bits_are_refused)
 {
-    static const uint64_t sizes[] = {UINT64_MAX,
-                                     UINT64_MAX - 1,
-                                     UINT64_MAX - 255,
-                                     UINT64_MAX - GRANULE + 1,
-                                     UINT64_C(1) << 63,
-                                     UINT64_MAX - 4095,
-                                     (uint64_t)-8,
-                                     UINT64_C(1) << 46,
-                                     UINT64_MAX / 2};
+    static const uint64_t sizes[] = {
+        UINT64_MAX,        UINT64_MAX - 1,    UINT64_MAX - 255, UINT64_MAX - GRANULE + 1,
+        UINT64_C(1) << 63, UINT64_MAX - 4095, (uint64_t)-8,     UINT64_C(1) << 46,
+        UINT64_MAX / 2};
     rig r;
     rig_open(&r, (weir_sim_config){0}, (weir_config){.roundup_divisions = {4, 4}});
     for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -298,8 +293,7 @@ Test(field_sa, sa_11_random_sizes_never_overlap)
  * refused and the block stays as it was (mattconte/tlsf#22, redis/redis#9681). */
 Test(field_sa, sa_14_a_resize_to_a_size_that_wraps_is_refused)
 {
-    static const uint64_t sizes[] = {UINT64_MAX, (uint64_t)-8, UINT64_C(1) << 63,
-                                     UINT64_MAX - 511};
+    static const uint64_t sizes[] = {UINT64_MAX, (uint64_t)-8, UINT64_C(1) << 63, UINT64_MAX - 511};
     rig r;
     weir_block block;
     rig_open(&r, (weir_sim_config){0}, (weir_config){0});
@@ -335,8 +329,7 @@ Test(field_sa, sa_16_a_resize_keeps_address_alignment_and_contents)
         cr_expect_eq(block.addr % aligns[i], 0);
         cr_expect_eq(block.requested_bytes, 4000);
         weir_addr next = rig_alloc(&r, 0, 1000);
-        if (next == a + block.bytes)
-            EXPECT_STATUS(weir_resize(r.pool, a, 8000), WEIR_NO_MEMORY);
+        if (next == a + block.bytes) EXPECT_STATUS(weir_resize(r.pool, a, 8000), WEIR_NO_MEMORY);
         rig_read(&r, 0, a, 1000, 5);
         rig_free(&r, next, 0);
         rig_free(&r, a, 0);
@@ -413,8 +406,7 @@ Test(field_sa, sa_22_frees_and_destroy_take_nothing_from_the_device)
     for (unsigned i = 0; i < 4; i++) weir_sim_fail(r.sim, takes[i], 1, true, WEIR_NO_MEMORY);
     for (unsigned i = 0; i < 1000; i++) rig_free(&r, addr[i], (i + 1) % RIG_STREAMS);
     rig_close_pool(&r);
-    for (unsigned i = 0; i < 4; i++)
-        cr_expect_eq(rig_count(&r, takes[i]), before.count[takes[i]]);
+    for (unsigned i = 0; i < 4; i++) cr_expect_eq(rig_count(&r, takes[i]), before.count[takes[i]]);
     rig_close_device(&r);
 }
 

@@ -271,7 +271,8 @@ static void um03_work(hand *h)
     rig *r = &h->of->r;
     for (unsigned i = 0; i < 10000; i++) {
         weir_addr addr = 0;
-        weir_request request = rig_request(r, h->index % RIG_STREAMS, 1 + rig_random(&h->random) % 9000);
+        weir_request request =
+            rig_request(r, h->index % RIG_STREAMS, 1 + rig_random(&h->random) % 9000);
         request.align = UINT64_C(1) << rig_random(&h->random) % 16;
         hand_must(h, weir_alloc(r->pool, &request, &addr) == WEIR_OK);
         hand_must(h, addr % request.align == 0);
@@ -308,9 +309,9 @@ static void um11_work(hand *h)
         weir_block block;
         weir_addr at = c->bytes + (uint64_t)rig_random(&h->random) * 64;
         weir_status status = weir_block_find(c->r.pool, at, &block);
-        hand_must(h, status == WEIR_NOT_FOUND ||
-                         (status == WEIR_OK && block.live && block.addr <= at &&
-                          at < block.addr + block.bytes));
+        hand_must(h,
+                  status == WEIR_NOT_FOUND || (status == WEIR_OK && block.live &&
+                                               block.addr <= at && at < block.addr + block.bytes));
     }
 }
 
@@ -407,7 +408,8 @@ static void sh09_work(hand *h)
     else if (status == WEIR_NO_MEMORY) atomic_fetch_add(&c->refused, 1);
     else hand_must(h, false);
     atomic_fetch_sub(&c->ready, 1);
-    while (atomic_load(&c->ready) != 0) (void)sched_yield(); /* nobody frees before all have asked */
+    while (atomic_load(&c->ready) != 0)
+        (void)sched_yield(); /* nobody frees before all have asked */
     if (addr != 0) hand_must(h, weir_free(c->r.pool, addr, 0) == WEIR_OK);
 }
 

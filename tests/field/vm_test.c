@@ -84,7 +84,8 @@ Test(field_vm, vm_16_no_figure_wraps_on_an_overbooked_device)
 {
     rig r;
     weir_addr addr;
-    rig_open(&r, (weir_sim_config){.memory_bytes = 64 * MIB}, (weir_config){.limit_bytes = 32 * MIB});
+    rig_open(&r, (weir_sim_config){.memory_bytes = 64 * MIB},
+             (weir_config){.limit_bytes = 32 * MIB});
     weir_addr live = rig_alloc(&r, 0, 24 * MIB);
     weir_sim_tenant(r.sim, 80 * MIB);
     EXPECT_OK(weir_limit_set(r.pool, 8 * MIB)); /* below what is live */
