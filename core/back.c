@@ -96,22 +96,22 @@ void weir_plan_drop(weir_pool *pool, weir_plan *plan)
 
 /* ------------------------------------------------------------------------------ device calls -- */
 
-static weir_status piece_map(weir_pool *pool, uint32_t which)
+static weir_status piece_map(weir_pool *pool, uint32_t which, weir_calls *calls)
 {
     weir_device *device = &pool->device;
     weir_piece *piece = weir_piece_get(&pool->pages, which);
     uint64_t bytes = weir_piece_bytes(&pool->pages, which);
     if (!piece->made) {
         weir_status status = WEIR_DEVICE_CALL(
-            device, creates, handle_create(device->self, bytes, &piece->handle));
+            device, calls, creates, handle_create(device->self, bytes, &piece->handle));
         if (status != WEIR_OK) return status;
         piece->made = true;
     }
-    return WEIR_DEVICE_CALL(device, maps, map(device->self, piece->to, bytes, piece->handle));
+    return WEIR_DEVICE_CALL(device, calls, maps, map(device->self, piece->to, bytes, piece->handle));
 }
 
 /* Lets the device touch each contiguous stretch of the plan's new mappings. */
-static weir_status plan_access(weir_pool *pool, const weir_plan *plan)
+static weir_status plan_access(weir_pool *pool, const weir_plan *plan, weir_calls *calls)
 {
     weir_device *device = &pool->device;
     weir_status status = WEIR_OK;
@@ -122,23 +122,23 @@ static weir_status plan_access(weir_pool *pool, const weir_plan *plan)
             end += weir_piece_bytes(&pool->pages, at);
             at = weir_piece_get(&pool->pages, at)->next;
         }
-        status = WEIR_DEVICE_CALL(device, accesses, set_access(device->self, start, end - start));
+        status = WEIR_DEVICE_CALL(device, calls, accesses, set_access(device->self, start, end - start));
     }
     return status;
 }
 
-weir_status weir_piece_release(weir_pool *pool, uint32_t which)
+weir_status weir_piece_release(weir_pool *pool, uint32_t which, weir_calls *calls)
 {
     weir_device *device = &pool->device;
     weir_piece *piece = weir_piece_get(&pool->pages, which);
     uint64_t bytes = weir_piece_bytes(&pool->pages, which);
-    return WEIR_DEVICE_CALL(device, releases,
+    return WEIR_DEVICE_CALL(device, calls, releases,
                             handle_release(device->self, piece->handle, bytes));
 }
 
 /* Undoes what was done to the plan's pieces. What the device refuses to undo keeps its mark: `there`
  * for a mapping, `made` for a handle that was to go. */
-static void plan_undo(weir_pool *pool, const weir_plan *plan)
+static void plan_undo(weir_pool *pool, const weir_plan *plan, weir_calls *calls)
 {
     weir_device *device = &pool->device;
     for (uint32_t at = plan->piece_first; at != 0; at = weir_piece_get(&pool->pages, at)->next) {
@@ -146,22 +146,22 @@ static void plan_undo(weir_pool *pool, const weir_plan *plan)
         uint64_t bytes = weir_piece_bytes(&pool->pages, at);
         if (piece->there)
             piece->there =
-                WEIR_DEVICE_CALL(device, unmaps, unmap(device->self, piece->to, bytes)) != WEIR_OK;
+                WEIR_DEVICE_CALL(device, calls, unmaps, unmap(device->self, piece->to, bytes)) != WEIR_OK;
         if (piece->fresh && piece->made && !piece->there)
-            piece->made = weir_piece_release(pool, at) != WEIR_OK;
+            piece->made = weir_piece_release(pool, at, calls) != WEIR_OK;
     }
 }
 
-static weir_status plan_map(weir_pool *pool, const weir_plan *plan)
+static weir_status plan_map(weir_pool *pool, const weir_plan *plan, weir_calls *calls)
 {
     weir_status status = WEIR_OK;
     for (uint32_t at = plan->piece_first; at != 0 && status == WEIR_OK;
          at = weir_piece_get(&pool->pages, at)->next) {
-        status = piece_map(pool, at);
+        status = piece_map(pool, at, calls);
         weir_piece_get(&pool->pages, at)->there = status == WEIR_OK;
     }
-    if (status == WEIR_OK) status = plan_access(pool, plan);
-    if (status != WEIR_OK) plan_undo(pool, plan);
+    if (status == WEIR_OK) status = plan_access(pool, plan, calls);
+    if (status != WEIR_OK) plan_undo(pool, plan, calls);
     return status;
 }
 
@@ -255,10 +255,10 @@ weir_status weir_plan_run(weir_pool *pool, weir_plan *plan, const weir_ask *ask,
 {
     weir_status status = WEIR_OK;
     if (plan->piece_first != 0) {
-        weir_pool_release(pool);
-        status = plan_map(pool, plan);
+        weir_calls calls = weir_pool_release(pool);
+        status = plan_map(pool, plan, &calls);
         if (status == WEIR_OK) plan_tell(pool, plan);
-        weir_pool_acquire(pool);
+        weir_pool_acquire(pool, &calls);
     }
     if (status != WEIR_OK) {
         plan_revert(pool, plan);

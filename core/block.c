@@ -103,6 +103,11 @@ static inline uint32_t carve_filed(weir_pool *pool, const weir_ask *ask, uint32_
     return index;
 }
 
+uint32_t weir_block_carve_filed(weir_pool *pool, const weir_ask *ask, uint32_t index, uint64_t start)
+{
+    return carve_filed(pool, ask, index, start, weir_ask_set(pool, ask));
+}
+
 uint32_t weir_block_carve(weir_pool *pool, const weir_ask *ask, uint32_t index, uint64_t start)
 {
     weir_range *range = &pool->range;
@@ -128,14 +133,20 @@ static inline bool fit_strands(const weir_pool *pool, const weir_ask *ask, uint3
            ask->zone != WEIR_ZONE_SMALL;
 }
 
+/* Whether a fit would split a run that max_split_bytes keeps whole while there is another way. */
+static inline bool fit_splits(const weir_pool *pool, const weir_ask *ask, uint32_t index)
+{
+    uint64_t bound = pool->config.max_split_bytes;
+    return bound != 0 && ask->bytes < bound && weir_node_bytes(&pool->range, index) >= bound;
+}
+
 uint32_t weir_block_fit(weir_pool *pool, const weir_ask *ask, uint16_t set, bool strand)
 {
     uint64_t start;
     uint32_t index = weir_range_find(&pool->range, set, ask->bytes, ask->align, &start);
     if (index == 0 || !weir_node_usable(pool, &pool->range.node[index], ask)) return 0;
-    if (!strand && fit_strands(pool, ask, index)) return 0;
-    uint16_t live_set = pool->zone[ask->zone].set_of[ask->lane + 1];
-    return carve_filed(pool, ask, index, start, live_set);
+    if (!strand && (fit_strands(pool, ask, index) || fit_splits(pool, ask, index))) return 0;
+    return weir_block_carve_filed(pool, ask, index, start);
 }
 
 /* ------------------------------------------------------------------------------------ alloc -- */
@@ -178,11 +189,7 @@ static inline uint32_t fit_fast(weir_pool *pool, const weir_ask *ask)
                                 &start);
         if (index == 0) return 0;
     }
-    if (WEIR_UNLIKELY(pool->config.max_split_bytes != 0) &&
-        ask->bytes < pool->config.max_split_bytes &&
-        weir_node_bytes(&pool->range, index) >= pool->config.max_split_bytes)
-        return 0;
-    if (WEIR_UNLIKELY(fit_strands(pool, ask, index))) return 0;
+    if (WEIR_UNLIKELY(fit_strands(pool, ask, index) || fit_splits(pool, ask, index))) return 0;
     return carve_filed(pool, ask, index, start, own);
 }
 
@@ -191,7 +198,7 @@ static WEIR_NOINLINE weir_status alloc_slow(weir_pool *pool, weir_ask *ask, uint
     uint16_t set;
     weir_status status = weir_range_need(&pool->range, WEIR_PLAN_NODES);
     if (status == WEIR_OK) status = weir_pool_set(pool, ask->zone, ask->lane + 1, &set);
-    if (status == WEIR_OK && pool->device.lost) status = WEIR_LOST;
+    if (status == WEIR_OK && pool->device.calls.lost) status = WEIR_LOST;
     if (status == WEIR_OK) status = weir_ladder_climb(pool, ask, index);
     if (status != WEIR_OK) weir_oom_note(pool, ask, status);
     return status;

@@ -2,11 +2,35 @@
 /* device: see device.h. */
 #include "device.h"
 
-weir_status weir_device_answer(weir_device *device, weir_status status)
+weir_calls weir_device_begin(const weir_device *device)
+{
+    weir_calls calls;
+    weir_memset(&calls, 0, sizeof(calls));
+    calls.lost = device->calls.lost;
+    return calls;
+}
+
+void weir_device_end(weir_device *device, const weir_calls *calls)
+{
+    weir_calls *all = &device->calls;
+    all->va_reserves += calls->va_reserves;
+    all->va_frees += calls->va_frees;
+    all->creates += calls->creates;
+    all->releases += calls->releases;
+    all->maps += calls->maps;
+    all->accesses += calls->accesses;
+    all->unmaps += calls->unmaps;
+    all->host_waits += calls->host_waits;
+    all->lost = all->lost || calls->lost;
+    if (calls->native_error != 0) all->native_error = calls->native_error;
+}
+
+weir_status weir_device_answer(const weir_device *device, weir_calls *calls, weir_status status)
 {
     if (WEIR_LIKELY(status == WEIR_OK)) return status;
-    if (status == WEIR_LOST) device->lost = true;
-    if (device->ops.native_error != NULL) device->native_error = device->ops.native_error(device->self);
+    if (status == WEIR_LOST) calls->lost = true;
+    if (device->ops.native_error != NULL)
+        calls->native_error = device->ops.native_error(device->self);
     return status;
 }
 

@@ -140,10 +140,10 @@ static weir_status lane_wait(weir_pool *pool, uint32_t lane, uint64_t *wait_us)
     if (*wait_us == 0 || device->ops.event_wait == NULL) return WEIR_WOULD_WAIT;
     weir_event event = order->point[index].event;
     order->point[index].waiters++;
-    weir_pool_release(pool);
-    status = WEIR_DEVICE_CALL(device, host_waits,
+    weir_calls calls = weir_pool_release(pool);
+    status = WEIR_DEVICE_CALL(device, &calls, host_waits,
                               event_wait(device->self, event, *wait_us, &passed));
-    weir_pool_acquire(pool);
+    weir_pool_acquire(pool, &calls);
     order->point[index].waiters--;
     if (status == WEIR_OK) status = weir_order_poll(order, lane);
     return status == WEIR_OK && !passed ? WEIR_WOULD_WAIT : status;

@@ -3,15 +3,16 @@
  * ladder: what an allocation tries when no free block fits, cheapest first.
  *
  *   1 settle    learn what has passed; a fit in any lane's memory that may be used now
- *   2 back      a window with idle handles, new ones or moved ones, by the pool's share over its peak
+ *   2 back      a window with idle handles, new ones or moved ones, by the pool's share over its
+ *               peak; with other lanes about, new ones only up to SPARING_PERMILLE of it
  *   3 join      a wait between streams, then 1 and 2 again
  *   4 wait      the host waits for pending uses, then 1 and 2 again
  *   5 rescue    with the device quiet, copy live granules of sparse handles together; 1 and 2 again
  *   6 squeeze   2 with every means at once, down to the last granule under the limit
  *   7 return    give free memory back to the device that could not be used, then 1, 2 and 6 again
  *   8 reclaim   ask the caller's reclaimer, and begin again once
- * Every rung that may have made memory free is followed by a search. 3 is left out with NO_EVENTS,
- * 4 and 5 where the caller allows no wait.
+ * Every rung that may have made memory free is followed by a search. 3 and 7 are left out with
+ * NO_EVENTS, 4 and 5 where the caller allows no wait.
  */
 #include "pool.h"
 
@@ -21,36 +22,69 @@ static inline bool rung_missed(weir_status status)
     return status == WEIR_NO_MEMORY || status == WEIR_WOULD_WAIT;
 }
 
+static inline bool joins_allowed(const weir_pool *pool, const weir_ask *ask)
+{
+    return (ask->flags & WEIR_NO_EVENTS) == 0 && !pool->config.no_stream_reuse &&
+           pool->order.lane_count > 1;
+}
+
 static weir_status rung_search(weir_pool *pool, weir_ask *ask, uint32_t *index)
 {
     weir_status status = weir_gather(pool, ask);
     if (status != WEIR_OK) return status;
+    if ((ask->flags & WEIR_ONE_HANDLE) != 0) return WEIR_NO_MEMORY; /* place looks for itself */
     *index = weir_gather_fit(pool, ask, false);
     return *index != 0 ? WEIR_OK : WEIR_NO_MEMORY;
 }
 
-static weir_status rung_back(weir_pool *pool, weir_ask *ask, uint32_t *index)
+static weir_status rung_back(weir_pool *pool, weir_ask *ask, uint32_t sparing, uint32_t *index)
 {
-    const uint32_t all = WEIR_PLACE_IDLE | WEIR_PLACE_GROW | WEIR_PLACE_MOVE;
+    const uint32_t all = WEIR_PLACE_IDLE | WEIR_PLACE_GROW | WEIR_PLACE_MOVE | sparing;
     weir_status status = weir_place(pool, ask, all, index);
     if (status == WEIR_NO_MEMORY) status = weir_place(pool, ask, all & ~(uint32_t)WEIR_PLACE_GROW, index);
     if (status == WEIR_NO_MEMORY) status = weir_place(pool, ask, all & ~(uint32_t)WEIR_PLACE_MOVE, index);
     return status;
 }
 
-static weir_status rungs_without_wait(weir_pool *pool, weir_ask *ask, uint32_t *index)
+/* garbage_collection_threshold: before growth beyond a part of the bound, what is free and passed goes
+ * back to the device. */
+static weir_status rung_collect(weir_pool *pool, const weir_ask *ask)
+{
+    uint64_t released;
+    uint64_t threshold = weir_part(weir_place_bound(pool), pool->config.gc_permille);
+    if (pool->config.gc_permille == 0 || (ask->flags & WEIR_NO_EVENTS) != 0) return WEIR_NO_MEMORY;
+    if (pool->pages.held_bytes + ask->bytes <= threshold) return WEIR_NO_MEMORY;
+    weir_status status =
+        weir_trim_to(pool, threshold - weir_min(threshold, ask->bytes), &released);
+    return status == WEIR_OK ? WEIR_NO_MEMORY : status;
+}
+
+static weir_status rungs_search_and_back(weir_pool *pool, weir_ask *ask, uint32_t sparing,
+                                         uint32_t *index)
 {
     weir_status status = rung_search(pool, ask, index);
-    if (status == WEIR_NO_MEMORY) status = rung_back(pool, ask, index);
-    if (status != WEIR_NO_MEMORY || !pool->pressed) return status;
+    if (status == WEIR_NO_MEMORY) status = rung_collect(pool, ask);
+    if (status == WEIR_NO_MEMORY) status = rung_back(pool, ask, sparing, index);
+    if (status != WEIR_NO_MEMORY || (ask->flags & WEIR_ONE_HANDLE) != 0) return status;
     *index = weir_gather_fit(pool, ask, true);
     return *index != 0 ? WEIR_OK : WEIR_NO_MEMORY;
 }
 
+static weir_status rungs_without_wait(weir_pool *pool, weir_ask *ask, uint32_t *index)
+{
+    return rungs_search_and_back(pool, ask, 0, index);
+}
+
+/* Where other lanes may hold what a wait would free, growth has a bound until that was tried. */
+static weir_status rungs_sparing(weir_pool *pool, weir_ask *ask, uint32_t *index)
+{
+    uint32_t sparing = joins_allowed(pool, ask) ? WEIR_PLACE_SPARING : 0;
+    return rungs_search_and_back(pool, ask, sparing, index);
+}
+
 static weir_status rung_join(weir_pool *pool, weir_ask *ask, uint32_t *index)
 {
-    if ((ask->flags & WEIR_NO_EVENTS) != 0 || pool->config.no_stream_reuse) return WEIR_NO_MEMORY;
-    if (pool->order.lane_count == 1) return WEIR_NO_MEMORY;
+    if (!joins_allowed(pool, ask)) return WEIR_NO_MEMORY;
     weir_status status = weir_gather_join(pool, ask);
     return status == WEIR_OK ? rungs_without_wait(pool, ask, index) : status;
 }
@@ -84,6 +118,7 @@ static weir_status rung_return(weir_pool *pool, weir_ask *ask, uint32_t *index)
     uint64_t released = 0;
     uint64_t wanted = weir_round_up(ask->bytes, weir_pool_granule(pool));
     uint64_t held = pool->pages.held_bytes;
+    if ((ask->flags & WEIR_NO_EVENTS) != 0) return WEIR_NO_MEMORY;
     weir_status status = weir_trim_to(pool, held > wanted ? held - wanted : 0, &released);
     if (status != WEIR_OK) return status;
     if (released == 0) return WEIR_NO_MEMORY;
@@ -98,9 +133,9 @@ static weir_status rung_reclaim(weir_pool *pool, weir_ask *ask)
     void *self = pool->config.reclaimer_self;
     if (reclaimer == NULL) return WEIR_NO_MEMORY;
     pool->reclaims++;
-    weir_pool_release(pool);
+    weir_calls calls = weir_pool_release(pool);
     bool freed = reclaimer(self, ask->bytes);
-    weir_pool_acquire(pool);
+    weir_pool_acquire(pool, &calls);
     return freed ? WEIR_OK : WEIR_NO_MEMORY;
 }
 
@@ -108,8 +143,8 @@ typedef weir_status (*rung)(weir_pool *pool, weir_ask *ask, uint32_t *index);
 
 static weir_status climb_once(weir_pool *pool, weir_ask *ask, uint32_t *index)
 {
-    static const rung rungs[] = {rungs_without_wait, rung_join,    rung_wait,
-                                 rung_rescue,        rung_squeeze, rung_return};
+    static const rung rungs[] = {rungs_sparing, rung_join,    rung_wait,
+                                 rung_rescue,   rung_squeeze, rung_return};
     weir_status status = WEIR_NO_MEMORY;
     for (size_t i = 0; i < sizeof(rungs) / sizeof(rungs[0]) && rung_missed(status); i++)
         status = rungs[i](pool, ask, index);

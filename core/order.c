@@ -40,9 +40,9 @@ void weir_order_init(weir_order *order, const weir_platform *platform, weir_devi
 void weir_order_fini(weir_order *order)
 {
     const weir_platform *platform = order->platform;
-    for (uint32_t i = 1; i < order->point_count && !order->device->lost; i++) {
+    for (uint32_t i = 1; i < order->point_count && !order->device->calls.lost; i++) {
         order->device->ops.event_destroy(order->device->self, order->point[i].event);
-        order->device->event_destroys++;
+        order->device->calls.event_destroys++;
     }
     for (uint32_t i = 0; i < order->lane_count; i++)
         array_free(platform, order->lane[i].seen, order->lane[i].seen_room, sizeof(uint64_t));
@@ -121,7 +121,7 @@ static weir_status point_take(weir_order *order, uint32_t *index)
     if (points == NULL) return WEIR_NO_METADATA;
     order->point = points;
     weir_event event;
-    weir_status status = WEIR_DEVICE_CALL(device, event_creates, event_create(device->self, &event));
+    weir_status status = WEIR_DEVICE_CALL(device, &device->calls, event_creates, event_create(device->self, &event));
     if (status != WEIR_OK) return status;
     *index = order->point_count++;
     order->point[*index] = (weir_point){.event = event};
@@ -143,7 +143,7 @@ weir_status weir_order_record(weir_order *order, uint32_t lane_index)
     weir_status status = point_take(order, &index);
     if (status != WEIR_OK) return status;
     weir_point *point = &order->point[index];
-    status = WEIR_DEVICE_CALL(device, event_records,
+    status = WEIR_DEVICE_CALL(device, &device->calls, event_records,
                               event_record(device->self, point->event, lane->native));
     if (status != WEIR_OK) {
         point_drop(order, index);
@@ -173,7 +173,7 @@ weir_status weir_order_poll(weir_order *order, uint32_t lane_index)
         weir_point *point = &order->point[index];
         bool passed = false;
         if (point->waiters != 0) return WEIR_OK;
-        weir_status status = WEIR_DEVICE_CALL(device, event_queries,
+        weir_status status = WEIR_DEVICE_CALL(device, &device->calls, event_queries,
                                               event_query(device->self, point->event, &passed));
         if (status != WEIR_OK) return status;
         if (!passed) return WEIR_OK;
@@ -227,7 +227,7 @@ weir_status weir_order_join(weir_order *order, uint32_t lane, uint64_t point, ui
     if (status != WEIR_OK) return status;
     uint32_t index = weir_order_point(order, lane, point);
     WEIR_ASSERT(index != 0);
-    status = WEIR_DEVICE_CALL(device, stream_waits,
+    status = WEIR_DEVICE_CALL(device, &device->calls, stream_waits,
                               stream_wait(device->self, waiter->native, order->point[index].event));
     if (status == WEIR_OK) waiter->seen[lane] = order->point[index].epoch;
     return status;

@@ -10,7 +10,8 @@
  */
 #include "window.h"
 
-#define KEPT_PERMILLE 5 /* of the limit, kept for rescues */
+#define KEPT_PERMILLE 5       /* of the limit, kept for rescues */
+#define SPARING_PERMILLE 1250 /* of the peak request, above which streams wait for one another */
 
 /* ---------------------------------------------------------------------------------- victims -- */
 
@@ -94,8 +95,7 @@ typedef struct fill {
     weir_plan plan;
 } fill;
 
-/* The most that the pool can come to hold: its limit, or what the device says it has. */
-static uint64_t bound_bytes(const weir_pool *pool)
+uint64_t weir_place_bound(const weir_pool *pool)
 {
     uint64_t memory = pool->device.info.memory_bytes;
     return memory == 0 ? pool->config.limit_bytes : weir_min(memory, pool->config.limit_bytes);
@@ -103,7 +103,7 @@ static uint64_t bound_bytes(const weir_pool *pool)
 
 uint64_t weir_place_kept(const weir_pool *pool)
 {
-    return weir_round_up(weir_part(bound_bytes(pool), KEPT_PERMILLE), weir_pool_granule(pool));
+    return weir_round_up(weir_part(weir_place_bound(pool), KEPT_PERMILLE), weir_pool_granule(pool));
 }
 
 /* What the limit still allows. */
@@ -112,7 +112,7 @@ static uint64_t headroom_granules(const weir_pool *pool, uint32_t how)
     uint64_t limit = pool->config.limit_bytes;
     uint64_t used = pool->pages.held_bytes;
     if ((how & WEIR_PLACE_TIGHT) == 0) {
-        limit = bound_bytes(pool);
+        limit = weir_place_bound(pool);
         used += weir_place_kept(pool);
     }
     return limit <= used ? 0 : (limit - used) >> pool->device.granule_shift;
@@ -211,10 +211,23 @@ static uint32_t fresh_pick(weir_pool *pool, const fill *with, const stretch *of,
     return weir_pages_piece_add(&pool->pages, 1u << order);
 }
 
+/* A handle of exactly this order, by any of the means. */
+static uint32_t one_pick(weir_pool *pool, fill *with, uint32_t order)
+{
+    uint32_t which = 0;
+    if ((with->how & WEIR_PLACE_IDLE) != 0) which = idle_pick(pool, order);
+    if (which == 0 && with->movable.count != 0) which = move_pick(pool, with, order);
+    if (which == 0 && (with->how & WEIR_PLACE_GROW) != 0 &&
+        headroom_granules(pool, with->how) >= UINT64_C(1) << order)
+        which = weir_pages_piece_add(&pool->pages, 1u << order);
+    return which;
+}
+
 static uint32_t fill_pick(weir_pool *pool, fill *with, const stretch *of)
 {
     uint32_t most = slot_order_max(pool, of);
     uint32_t wanted = slot_order_wanted(pool, of, most);
+    if ((with->how & WEIR_PLACE_ONE) != 0) return one_pick(pool, with, wanted);
     uint32_t which = held_pick(pool, with, wanted, most);
     if (which == 0 && with->more) {
         uint64_t remaining = (of->end - of->at) >> pool->device.granule_shift;
@@ -321,22 +334,26 @@ static weir_status window_back(weir_pool *pool, const weir_ask *ask, const weir_
 
 /* ------------------------------------------------------------------------------------ place -- */
 
-/* Whether growing by `missing` granules keeps the pool within its share above the peak request. */
-static bool growth_is_cheap(const weir_pool *pool, uint64_t missing)
+/* Whether growing by `missing` granules keeps the pool within a share of the largest amount that was
+ * ever asked for at once, this request included. */
+static bool growth_within(const weir_pool *pool, const weir_ask *ask, uint64_t missing,
+                          uint32_t permille)
 {
-    uint64_t peak = pool->requested.peak;
-    uint64_t bound = weir_part(peak, pool->config.move_above_permille);
+    uint64_t asked = weir_max(pool->requested.peak, pool->requested.current + ask->requested);
     uint64_t held = pool->pages.held_bytes + (missing << pool->device.granule_shift);
-    return held <= bound;
+    return held <= weir_part(asked, permille);
 }
 
 static weir_status place_window(weir_pool *pool, const weir_ask *ask, const weir_window *at,
                                 uint32_t how, uint32_t *index)
 {
     const uint32_t both = WEIR_PLACE_GROW | WEIR_PLACE_MOVE;
+    if ((how & WEIR_PLACE_SPARING) != 0 && !growth_within(pool, ask, at->missing, SPARING_PERMILLE))
+        how &= ~(uint32_t)WEIR_PLACE_GROW;
     if ((how & both) != both || (how & WEIR_PLACE_TIGHT) != 0)
         return window_back(pool, ask, at, how, index);
-    if (growth_is_cheap(pool, at->missing)) how &= ~(uint32_t)WEIR_PLACE_MOVE;
+    if (growth_within(pool, ask, at->missing, pool->config.move_above_permille))
+        how &= ~(uint32_t)WEIR_PLACE_MOVE;
     return window_back(pool, ask, at, how, index);
 }
 
@@ -389,7 +406,67 @@ weir_status weir_place_stretch(weir_pool *pool, const weir_ask *ask, uint32_t *i
     if (!weir_window_fresh(pool, ask, &at)) status = weir_pool_span_add(pool, ask->bytes);
     if (status != WEIR_OK) return status;
     if (!weir_window_fresh(pool, ask, &at)) return WEIR_NO_MEMORY;
-    return window_back(pool, ask, &at, WEIR_PLACE_GROW, index);
+    return window_back(pool, ask, &at, WEIR_PLACE_GROW | WEIR_PLACE_TIGHT, index);
+}
+
+/* Where in a free node the block would lie in one handle; UINT64_MAX: nowhere. */
+static uint64_t one_start(weir_pool *pool, const weir_ask *ask, uint32_t index)
+{
+    uint64_t end = weir_node_end(&pool->range, index);
+    for (uint64_t at = pool->range.node[index].addr; at < end;) {
+        uint32_t which = weir_pages_at(&pool->pages, at);
+        const weir_piece *piece = weir_piece_get(&pool->pages, which);
+        uint64_t piece_end = piece->addr + weir_piece_bytes(&pool->pages, which);
+        uint64_t start = weir_round_up(at, ask->align);
+        uint64_t room_end = weir_min(end, piece_end);
+        if (start <= room_end && room_end - start >= ask->bytes) return start;
+        at = piece_end;
+    }
+    return UINT64_MAX;
+}
+
+static uint32_t one_fit(weir_pool *pool, const weir_ask *ask, uint16_t set)
+{
+    weir_cursor cursor = {.begun = false};
+    for (uint32_t look = 0; look < WEIR_VICTIMS_MAX && set != 0; look++) {
+        uint32_t index = weir_range_each_up(&pool->range, set, ask->bytes, &cursor);
+        if (index == 0) break;
+        uint64_t start = one_start(pool, ask, index);
+        if (start != UINT64_MAX) return weir_block_carve_filed(pool, ask, index, start);
+    }
+    return 0;
+}
+
+/* A window that is one slot, for one handle. */
+static bool one_window(weir_pool *pool, uint64_t slot, weir_window *at)
+{
+    weir_cursor cursor = {.begun = false};
+    uint32_t hole = weir_range_each(&pool->range, WEIR_SET_HOLES, slot, &cursor);
+    if (hole == 0) return false;
+    uint64_t base = weir_pages_span(&pool->pages, pool->range.node[hole].addr)->base;
+    at->start = base + weir_round_up(pool->range.node[hole].addr - base, slot);
+    at->end = at->start + slot;
+    at->missing = slot >> pool->device.granule_shift;
+    at->node = hole;
+    return at->end <= weir_node_end(&pool->range, hole);
+}
+
+weir_status weir_place_one(weir_pool *pool, const weir_ask *ask, uint32_t how, uint32_t *index)
+{
+    weir_window at = {.slot = weir_pool_granule(pool)};
+    uint64_t most = pool->device.info.handle_bytes_max;
+    uint64_t slot = weir_pool_granule(pool);
+    while (slot < ask->bytes) slot *= 2;
+    if (most != 0 && slot > most) return WEIR_UNSUPPORTED;
+    *index = one_fit(pool, ask, weir_ask_set(pool, ask));
+    if (*index == 0) *index = one_fit(pool, ask, pool->zone[ask->zone].set_of[WEIR_TAG_CLEAN]);
+    if (*index != 0) return WEIR_OK;
+    if (!one_window(pool, slot, &at)) {
+        if (weir_pool_span_add(pool, 2 * slot) != WEIR_OK || !one_window(pool, slot, &at))
+            return WEIR_NO_MEMORY;
+    }
+    weir_status status = window_back(pool, ask, &at, how | WEIR_PLACE_ONE, index);
+    return place_carve(pool, ask, &at, status, index);
 }
 
 weir_status weir_place(weir_pool *pool, const weir_ask *ask, uint32_t how, uint32_t *index)
@@ -398,6 +475,7 @@ weir_status weir_place(weir_pool *pool, const weir_ask *ask, uint32_t how, uint3
     if (pool->config.no_moves) how &= ~(uint32_t)WEIR_PLACE_MOVE;
     if (pool->config.no_growth) how &= ~(uint32_t)WEIR_PLACE_GROW;
     if (!weir_device_virtual(&pool->device)) return place_segment(pool, ask, how, index);
+    if ((ask->flags & WEIR_ONE_HANDLE) != 0) return weir_place_one(pool, ask, how, index);
     if (ask->zone == WEIR_ZONE_SMALL)
         return place_small(pool, ask, how & ~(uint32_t)WEIR_PLACE_MOVE, index);
     uint64_t slot = weir_pool_granule(pool) << slot_order(pool, how);

@@ -158,16 +158,18 @@ weir_status weir_pool_span_add(weir_pool *pool, uint64_t bytes)
     weir_addr base = 0;
     weir_status status;
     for (;;) {
-        weir_pool_release(pool);
-        status = WEIR_DEVICE_CALL(device, va_reserves, va_reserve(device->self, wish, &base));
-        weir_pool_acquire(pool);
+        weir_calls calls = weir_pool_release(pool);
+        status = WEIR_DEVICE_CALL(device, &calls, va_reserves,
+                                  va_reserve(device->self, wish, &base));
+        weir_pool_acquire(pool, &calls);
         if (status == WEIR_OK || status == WEIR_LOST || wish == least) break;
         wish = weir_max(weir_round_up(wish / 2, granule), least);
     }
     if (status != WEIR_OK) return status;
     status = span_file(pool, base, wish);
     if (status != WEIR_OK)
-        (void)WEIR_DEVICE_CALL(device, va_frees, va_free(device->self, base, wish));
+        (void)WEIR_DEVICE_CALL(device, &device->calls, va_frees,
+                               va_free(device->self, base, wish));
     return status;
 }
 
@@ -281,7 +283,8 @@ weir_status weir_pool_give_back(weir_pool *pool)
         uint32_t index = weir_range_at(&pool->range, span->base, 0);
         bool whole = weir_node_bytes(&pool->range, index) == span->bytes;
         if (quarantined && !whole) continue; /* something is still mapped in it */
-        (void)WEIR_DEVICE_CALL(device, va_frees, va_free(device->self, span->base, span->bytes));
+        (void)WEIR_DEVICE_CALL(device, &device->calls, va_frees,
+                               va_free(device->self, span->base, span->bytes));
     }
     return status;
 }
@@ -295,7 +298,7 @@ weir_status weir_pool_destroy(weir_pool *pool)
         weir_pool_unlock(pool);
         return WEIR_BUSY;
     }
-    if (!pool->device.lost) {
+    if (!pool->device.calls.lost) {
         (void)weir_gather_wait(pool, &wait_us);
         for (uint32_t i = WEIR_ZONE_DOMAINS; i < pool->zone_count; i++)
             if (pool->zone[i].open) (void)weir_zone_release(pool, i);

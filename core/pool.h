@@ -89,6 +89,7 @@ struct weir_pool {
     uint32_t running;  /* calls that have released the lock */
     bool rounds;       /* some entry of roundup_divisions is above 1 */
     bool failed_once;
+    bool rescuing;     /* between quiesce and resume */
     bool pressed;      /* growth has come to its bound: blocks are placed to strand the least */
 
     uint32_t victim[WEIR_VICTIMS_MAX]; /* scratch of place.c */
@@ -110,19 +111,22 @@ static inline void weir_pool_unlock(weir_pool *pool)
     if (pool->platform.unlock != NULL) pool->platform.unlock(pool->platform.self);
 }
 
-/* Around device calls that are made without the lock. */
-static inline void weir_pool_release(weir_pool *pool)
+/* Around device calls that are made without the lock; they are counted in `calls`. */
+static inline weir_calls weir_pool_release(weir_pool *pool)
 {
+    weir_calls calls = weir_device_begin(&pool->device);
     pool->running++;
     pool->range.reserve += WEIR_RUNNING_NODES;
     weir_pool_unlock(pool);
+    return calls;
 }
 
-static inline void weir_pool_acquire(weir_pool *pool)
+static inline void weir_pool_acquire(weir_pool *pool, const weir_calls *calls)
 {
     weir_pool_lock(pool);
     pool->running--;
     pool->range.reserve -= WEIR_RUNNING_NODES;
+    weir_device_end(&pool->device, calls);
 }
 
 static inline uint64_t weir_pool_granule(const weir_pool *pool)
@@ -153,6 +157,9 @@ void weir_pool_note_held(weir_pool *pool, uint64_t added_bytes, uint32_t added_c
 /* The part of [addr, addr + bytes), whole pieces, that the observer hears is about to go; unlocked. */
 void weir_pool_tell_unmap(weir_pool *pool, uint64_t addr, uint64_t bytes);
 
+/* block.c: the part of carve for a node in its bin: takes it out and files the rests as they were. */
+uint32_t weir_block_carve_filed(weir_pool *pool, const weir_ask *ask, uint32_t index,
+                                uint64_t start);
 /* block.c: makes [start, start + bytes) of a node that is in no bin the live block of `ask`, and
  * frees what is left of the node on both sides. Needs 2 spare nodes. */
 uint32_t weir_block_carve(weir_pool *pool, const weir_ask *ask, uint32_t index, uint64_t start);
@@ -209,7 +216,9 @@ enum {
     WEIR_PLACE_IDLE = 1u << 0, /* with idle handles */
     WEIR_PLACE_GROW = 1u << 1, /* with new ones under the limit */
     WEIR_PLACE_MOVE = 1u << 2, /* with free ones from elsewhere */
-    WEIR_PLACE_TIGHT = 1u << 3 /* no more new memory than is missing */
+    WEIR_PLACE_TIGHT = 1u << 3, /* no more new memory than is missing, but the last granule of it */
+    WEIR_PLACE_SPARING = 1u << 4, /* no growth far above the largest amount ever asked for at once */
+    WEIR_PLACE_ONE = 1u << 5 /* one handle for all of a stretch */
 };
 /* Backs the best window for `ask` and carves the block. NO_MEMORY: none can be backed this way. */
 weir_status weir_place(weir_pool *pool, const weir_ask *ask, uint32_t how, uint32_t *index);
@@ -217,8 +226,12 @@ weir_status weir_place(weir_pool *pool, const weir_ask *ask, uint32_t how, uint3
  * node that covers it instead of a block. */
 weir_status weir_place_at(weir_pool *pool, const weir_ask *ask, uint64_t start, uint32_t how,
                           uint32_t *index);
+/* The most that the pool can come to hold: its limit, or what the device says it has. */
+uint64_t weir_place_bound(const weir_pool *pool);
 /* What all but a squeeze leave unused under the limit, so that a rescue has somewhere to copy to. */
 uint64_t weir_place_kept(const weir_pool *pool);
+/* Carves a block that lies in one handle. UNSUPPORTED: the device has none so large. */
+weir_status weir_place_one(weir_pool *pool, const weir_ask *ask, uint32_t how, uint32_t *index);
 /* Backs a fresh stretch of ask->bytes with new handles; gives the claimed node over it. */
 weir_status weir_place_stretch(weir_pool *pool, const weir_ask *ask, uint32_t *index);
 /* Free handles that could move for `ask`: their bytes, up to `enough`. */
@@ -248,7 +261,7 @@ void weir_plan_claim_piece(weir_pool *pool, uint32_t index, uint32_t piece);
 bool weir_piece_movable(const weir_pool *pool, uint32_t index, uint32_t piece);
 
 /* Asks the device to take a busy piece back that is mapped nowhere; the lock is not held. */
-weir_status weir_piece_release(weir_pool *pool, uint32_t piece);
+weir_status weir_piece_release(weir_pool *pool, uint32_t piece, weir_calls *calls);
 
 /* trim.c: gives back free memory that has passed until `keep` bytes are held; what went back. */
 weir_status weir_trim_to(weir_pool *pool, uint64_t keep_bytes, uint64_t *released);

@@ -3,8 +3,9 @@
  * rescue: with the device quiet, copies the live granules of sparse handles into small handles that
  * are mapped at the same addresses, so that the sparse handles become idle. No address changes.
  *
- * The whole of it runs with the lock held, between quiesce and resume, in which nothing can use the
- * memory. One sparse handle at a time is exchanged:
+ * All exchanges are made with the lock held, between quiesce and resume, in which nothing can use the
+ * memory; only giving free handles back releases it. Claimed nodes count as live and busy pieces are
+ * left alone, so calls that run meanwhile are not disturbed. One sparse handle at a time is exchanged:
  * X1       until the sparse handle is unmapped, a failure leaves everything as it was;
  * X2       after that, a failure maps it again at its old place, where its bytes still are;
  * X3       should that fail too, live memory is out of reach and the device is marked lost.
@@ -21,7 +22,10 @@ static void rescue_count(weir_pool *pool)
     const weir_range *range = &pool->range;
     uint64_t granule = weir_pool_granule(pool);
     uint64_t counted = 0; /* end of the last granule that was counted */
-    for (uint32_t i = 1; i < pool->pages.piece_count; i++) weir_piece_get(&pool->pages, i)->to = 0;
+    for (uint32_t i = 1; i < pool->pages.piece_count; i++) {
+        weir_piece *piece = weir_piece_get(&pool->pages, i);
+        if (piece->state == WEIR_PIECE_MAPPED) piece->to = 0; /* a busy one's belongs to its call */
+    }
     for (uint32_t at = range->node[0].next; at != 0; at = range->node[at].next) {
         const weir_node *node = &range->node[at];
         if (node->kind == WEIR_FREE || node->kind == WEIR_FENCE) continue;
@@ -87,7 +91,7 @@ static weir_status small_make(weir_pool *pool, uint64_t granules, uint64_t to, e
         which = weir_pages_piece_add(&pool->pages, (uint32_t)granules);
         if (which == 0) return WEIR_NO_METADATA;
         weir_piece *piece = weir_piece_get(&pool->pages, which);
-        status = WEIR_DEVICE_CALL(device, creates, handle_create(device->self, bytes, &piece->handle));
+        status = WEIR_DEVICE_CALL(device, &device->calls, creates, handle_create(device->self, bytes, &piece->handle));
         if (status != WEIR_OK) {
             weir_pages_piece_drop(&pool->pages, which);
             return status;
@@ -129,12 +133,11 @@ static weir_status small_map(weir_pool *pool, uint32_t which, uint64_t addr)
 {
     weir_device *device = &pool->device;
     uint64_t bytes = weir_piece_bytes(&pool->pages, which);
-    weir_status status = WEIR_DEVICE_CALL(
-        device, maps, map(device->self, addr, bytes, weir_piece_get(&pool->pages, which)->handle));
+    weir_status status = WEIR_DEVICE_CALL(device, &device->calls, maps, map(device->self, addr, bytes, weir_piece_get(&pool->pages, which)->handle));
     if (status != WEIR_OK) return status;
-    status = WEIR_DEVICE_CALL(device, accesses, set_access(device->self, addr, bytes));
+    status = WEIR_DEVICE_CALL(device, &device->calls, accesses, set_access(device->self, addr, bytes));
     if (status == WEIR_OK) return WEIR_OK;
-    if (WEIR_DEVICE_CALL(device, unmaps, unmap(device->self, addr, bytes)) != WEIR_OK)
+    if (WEIR_DEVICE_CALL(device, &device->calls, unmaps, unmap(device->self, addr, bytes)) != WEIR_OK)
         weir_piece_get(&pool->pages, which)->shadows++;
     return status;
 }
@@ -164,10 +167,10 @@ static weir_status exchange_copy(weir_pool *pool, const exchange *with)
             if (piece->shadows != 0) window_lose(pool, with->window);
             break;
         }
-        status = WEIR_DEVICE_CALL(device, copies,
+        status = WEIR_DEVICE_CALL(device, &device->calls, copies,
                                   copy(device->self, with->window, piece->to, bytes));
         weir_status undone =
-            WEIR_DEVICE_CALL(device, unmaps, unmap(device->self, with->window, bytes));
+            WEIR_DEVICE_CALL(device, &device->calls, unmaps, unmap(device->self, with->window, bytes));
         if (undone != WEIR_OK) {
             piece->shadows++;
             window_lose(pool, with->window);
@@ -200,12 +203,12 @@ static weir_status exchange_revert(weir_pool *pool, const exchange *with, weir_s
          at = weir_piece_get(&pool->pages, at)->next) {
         weir_piece *piece = weir_piece_get(&pool->pages, at);
         if (!piece->there) continue;
-        undone = WEIR_DEVICE_CALL(device, unmaps, unmap(device->self, piece->to,
+        undone = WEIR_DEVICE_CALL(device, &device->calls, unmaps, unmap(device->self, piece->to,
                                                         weir_piece_bytes(&pool->pages, at)));
         piece->there = false;
     }
     if (undone == WEIR_OK) undone = small_map(pool, with->sparse, sparse->addr);
-    if (undone != WEIR_OK) device->lost = true;
+    if (undone != WEIR_OK) device->calls.lost = true;
     return undone != WEIR_OK ? WEIR_LOST : status;
 }
 
@@ -215,7 +218,7 @@ static weir_status exchange_swap(weir_pool *pool, const exchange *with)
     weir_device *device = &pool->device;
     const weir_piece *sparse = weir_piece_get(&pool->pages, with->sparse);
     weir_status status =
-        WEIR_DEVICE_CALL(device, unmaps, unmap(device->self, sparse->addr,
+        WEIR_DEVICE_CALL(device, &device->calls, unmaps, unmap(device->self, sparse->addr,
                                                weir_piece_bytes(&pool->pages, with->sparse)));
     if (status != WEIR_OK) return status;
     for (uint32_t at = with->first; at != 0; at = weir_piece_get(&pool->pages, at)->next) {
@@ -322,7 +325,7 @@ static uint32_t rescue_choose(weir_pool *pool)
     uint64_t lacking = (live - weir_min(live, room)) << pool->device.granule_shift;
     if (lacking != 0 && pool->pages.held_bytes > lacking)
         (void)weir_trim_to(pool, pool->pages.held_bytes - lacking, &released);
-    return pool->running != 0 ? 0 : rescue_pick(pool, rescue_headroom(pool));
+    return rescue_pick(pool, rescue_headroom(pool));
 }
 
 static weir_status rescue_exchange(weir_pool *pool, const weir_ask *ask, uint64_t wanted)
@@ -346,7 +349,7 @@ static void rescue_settle(weir_pool *pool, uint64_t wanted)
 {
     uint64_t limit = pool->config.limit_bytes;
     uint64_t released;
-    if (!pool->device.lost && limit != WEIR_NO_LIMIT && limit > wanted)
+    if (!pool->device.calls.lost && limit != WEIR_NO_LIMIT && limit > wanted)
         (void)weir_trim_to(pool, limit - wanted, &released);
 }
 
@@ -356,22 +359,22 @@ weir_status weir_rescue(weir_pool *pool, weir_ask *ask, uint64_t bytes)
     uint64_t copied = pool->rescued_bytes;
     if (pool->config.no_rescue || device->ops.quiesce == NULL || !weir_device_virtual(device))
         return WEIR_NO_MEMORY;
-    if (pool->running != 0) return WEIR_NO_MEMORY;
-    if (ask->wait_us == 0) return WEIR_WOULD_WAIT;
+    if (ask->wait_us == 0 || pool->rescuing) return WEIR_WOULD_WAIT;
     uint64_t wanted = weir_round_up(bytes, weir_pool_granule(pool));
     wanted += weir_place_kept(pool);
     weir_status status =
-        WEIR_DEVICE_CALL(device, host_waits, quiesce(device->self, ask->wait_us));
+        WEIR_DEVICE_CALL(device, &device->calls, host_waits, quiesce(device->self, ask->wait_us));
     if (status == WEIR_UNSUPPORTED) return WEIR_NO_MEMORY;
     if (status != WEIR_OK) return status;
+    pool->rescuing = true;
     (void)weir_gather(pool, ask); /* all that was ever queued has passed now */
     status = weir_shadow_drain(pool, 0);
-    if (status == WEIR_OK && pool->running != 0) status = WEIR_NO_MEMORY;
     if (status == WEIR_OK) status = rescue_exchange(pool, ask, wanted);
     rescue_settle(pool, wanted);
-    weir_status resumed = device->lost ? WEIR_LOST : device->ops.resume(device->self);
+    weir_status resumed = device->calls.lost ? WEIR_LOST : device->ops.resume(device->self);
+    pool->rescuing = false;
     pool->rescues++;
     pool->pressed = true;
     if (status == WEIR_NO_MEMORY && pool->rescued_bytes != copied) status = WEIR_OK;
-    return resumed == WEIR_OK ? status : weir_device_answer(device, resumed);
+    return resumed == WEIR_OK ? status : weir_device_answer(device, &device->calls, resumed);
 }

@@ -26,14 +26,14 @@ static uint64_t segment_bytes(const weir_pool *pool, const weir_ask *ask)
 static weir_status segment_take(weir_pool *pool, uint64_t bytes, uint64_t *addr)
 {
     weir_device *device = &pool->device;
-    weir_pool_release(pool);
+    weir_calls calls = weir_pool_release(pool);
     weir_status status =
-        WEIR_DEVICE_CALL(device, creates, segment_alloc(device->self, bytes, addr));
+        WEIR_DEVICE_CALL(device, &calls, creates, segment_alloc(device->self, bytes, addr));
     if (status == WEIR_OK) {
         weir_record record = {.what = WEIR_DID_MAP, .addr = *addr, .bytes = bytes};
         weir_pool_tell(pool, &record);
     }
-    weir_pool_acquire(pool);
+    weir_pool_acquire(pool, &calls);
     return status;
 }
 
@@ -71,7 +71,7 @@ weir_status weir_segment_add(weir_pool *pool, const weir_ask *ask, uint32_t *ind
     if (status == WEIR_OK) {
         status = segment_file(pool, ask, which, addr, bytes, index);
         if (status == WEIR_OK) return WEIR_OK;
-        if (WEIR_DEVICE_CALL(device, releases, segment_free(device->self, addr, bytes)) != WEIR_OK) {
+        if (WEIR_DEVICE_CALL(device, &device->calls, releases, segment_free(device->self, addr, bytes)) != WEIR_OK) {
             weir_pages_lose(&pool->pages, which);
             return status;
         }
@@ -107,11 +107,11 @@ static weir_status segment_give(weir_pool *pool, uint32_t index)
     uint32_t which = weir_pages_at(&pool->pages, addr);
     weir_range_unfile(&pool->range, index);
     weir_pages_displace(&pool->pages, which);
-    weir_pool_release(pool);
+    weir_calls calls = weir_pool_release(pool);
     weir_pool_tell_unmap(pool, addr, bytes);
     weir_status status =
-        WEIR_DEVICE_CALL(device, releases, segment_free(device->self, addr, bytes));
-    weir_pool_acquire(pool);
+        WEIR_DEVICE_CALL(device, &calls, releases, segment_free(device->self, addr, bytes));
+    weir_pool_acquire(pool, &calls);
     if (status != WEIR_OK) {
         weir_pages_lose(&pool->pages, which);
         pool->range.node[index].kind = WEIR_LOST_RANGE;

@@ -79,10 +79,11 @@ static weir_status shadow_unmap(weir_pool *pool, uint32_t index)
     uint64_t addr = range->node[index].addr;
     uint64_t bytes = weir_node_bytes(range, index);
     uint32_t piece = range->node[index].b;
-    weir_pool_release(pool);
+    weir_calls calls = weir_pool_release(pool);
     weir_pool_tell_unmap(pool, addr, bytes);
-    weir_status status = WEIR_DEVICE_CALL(device, unmaps, unmap(device->self, addr, bytes));
-    weir_pool_acquire(pool);
+    weir_status status =
+        WEIR_DEVICE_CALL(device, &calls, unmaps, unmap(device->self, addr, bytes));
+    weir_pool_acquire(pool, &calls);
     pool->shadow_bytes -= bytes;
     if (status != WEIR_OK) {
         range->node[index].kind = WEIR_LOST_RANGE;

@@ -35,22 +35,22 @@ static uint64_t zone_longest(const weir_pool *pool, uint32_t zone)
 
 /* ------------------------------------------------------------------------------------ stats -- */
 
-static void stats_device(const weir_device *device, weir_stats *stats)
+static void stats_device(const weir_calls *calls, weir_stats *stats)
 {
-    stats->va_reserves = device->va_reserves;
-    stats->va_frees = device->va_frees;
-    stats->creates = device->creates;
-    stats->releases = device->releases;
-    stats->maps = device->maps;
-    stats->accesses = device->accesses;
-    stats->unmaps = device->unmaps;
-    stats->event_creates = device->event_creates;
-    stats->event_destroys = device->event_destroys;
-    stats->event_records = device->event_records;
-    stats->event_queries = device->event_queries;
-    stats->copies = device->copies;
-    stats->stream_waits = device->stream_waits;
-    stats->host_waits = device->host_waits;
+    stats->va_reserves = calls->va_reserves;
+    stats->va_frees = calls->va_frees;
+    stats->creates = calls->creates;
+    stats->releases = calls->releases;
+    stats->maps = calls->maps;
+    stats->accesses = calls->accesses;
+    stats->unmaps = calls->unmaps;
+    stats->event_creates = calls->event_creates;
+    stats->event_destroys = calls->event_destroys;
+    stats->event_records = calls->event_records;
+    stats->event_queries = calls->event_queries;
+    stats->copies = calls->copies;
+    stats->stream_waits = calls->stream_waits;
+    stats->host_waits = calls->host_waits;
 }
 
 static void stats_fill(weir_pool *pool, weir_stats *stats)
@@ -77,7 +77,7 @@ static void stats_fill(weir_pool *pool, weir_stats *stats)
     stats->moved_handles = pool->moved_handles;
     stats->rescues = pool->rescues;
     stats->rescued_bytes = pool->rescued_bytes;
-    stats_device(&pool->device, stats);
+    stats_device(&pool->device.calls, stats);
 }
 
 void weir_stats_read(weir_pool *pool, weir_stats *stats)
@@ -113,7 +113,7 @@ void weir_stats_reset_peaks(weir_pool *pool)
 int64_t weir_native_error(weir_pool *pool)
 {
     weir_pool_lock(pool);
-    int64_t code = pool->device.native_error;
+    int64_t code = pool->device.calls.native_error;
     weir_pool_unlock(pool);
     return code;
 }
@@ -159,10 +159,10 @@ static void oom_ask_device(weir_pool *pool, uint64_t *free_bytes, uint64_t *tota
 {
     const weir_device_ops *ops = &pool->device.ops;
     *free_bytes = *total = 0;
-    if (ops->memory_info == NULL || pool->device.lost) return;
-    weir_pool_release(pool);
+    if (ops->memory_info == NULL || pool->device.calls.lost) return;
+    weir_calls calls = weir_pool_release(pool);
     if (ops->memory_info(pool->device.self, free_bytes, total) != WEIR_OK) *free_bytes = *total = 0;
-    weir_pool_acquire(pool);
+    weir_pool_acquire(pool, &calls);
     if (*total != 0) *free_bytes = weir_min(*free_bytes, *total);
 }
 

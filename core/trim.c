@@ -69,7 +69,7 @@ void weir_pool_tell_unmap(weir_pool *pool, uint64_t addr, uint64_t bytes)
 }
 
 /* Unmaps and releases the chain; `there` and `made` say afterwards what the device refused. */
-static weir_status trim_calls(weir_pool *pool, const weir_plan *plan)
+static weir_status trim_calls(weir_pool *pool, const weir_plan *plan, weir_calls *calls)
 {
     weir_device *device = &pool->device;
     weir_status status = WEIR_OK;
@@ -80,11 +80,11 @@ static weir_status trim_calls(weir_pool *pool, const weir_plan *plan)
         piece->there = piece->addr != 0;
         if (piece->there) {
             weir_pool_tell_unmap(pool, piece->addr, bytes);
-            one = WEIR_DEVICE_CALL(device, unmaps, unmap(device->self, piece->addr, bytes));
+            one = WEIR_DEVICE_CALL(device, calls, unmaps, unmap(device->self, piece->addr, bytes));
             piece->there = one != WEIR_OK;
         }
         if (one == WEIR_OK) {
-            one = weir_piece_release(pool, at);
+            one = weir_piece_release(pool, at, calls);
             piece->made = one != WEIR_OK;
         }
         if (status == WEIR_OK) status = one;
@@ -117,9 +117,9 @@ static void trim_file(weir_pool *pool, const weir_plan *plan)
 
 static weir_status trim_run(weir_pool *pool, const weir_plan *plan)
 {
-    weir_pool_release(pool);
-    weir_status status = trim_calls(pool, plan);
-    weir_pool_acquire(pool);
+    weir_calls calls = weir_pool_release(pool);
+    weir_status status = trim_calls(pool, plan, &calls);
+    weir_pool_acquire(pool, &calls);
     trim_file(pool, plan);
     return status;
 }
@@ -173,7 +173,7 @@ weir_status weir_trim(weir_pool *pool, uint64_t keep_bytes, uint64_t wait_us, ui
     uint64_t went = 0;
     if (pool == NULL) return WEIR_INVALID;
     weir_pool_lock(pool);
-    weir_status status = pool->device.lost ? WEIR_LOST : WEIR_OK;
+    weir_status status = pool->device.calls.lost ? WEIR_LOST : WEIR_OK;
     pool->pressed = false;
     if (status == WEIR_OK && pool->pages.held_bytes > keep_bytes && wait_us > 0)
         status = weir_gather_wait(pool, &wait_us);
@@ -189,7 +189,7 @@ weir_status weir_finish(weir_pool *pool, uint64_t wait_us)
     uint64_t went;
     if (pool == NULL) return WEIR_INVALID;
     weir_pool_lock(pool);
-    weir_status status = pool->device.lost ? WEIR_LOST : weir_gather_wait(pool, &wait_us);
+    weir_status status = pool->device.calls.lost ? WEIR_LOST : weir_gather_wait(pool, &wait_us);
     if (status == WEIR_OK) status = weir_shadow_drain(pool, 0);
     bool bounded = pool->config.keep_bounded || pool->config.keep_bytes != 0;
     if (status == WEIR_OK && bounded) status = weir_trim_to(pool, pool->config.keep_bytes, &went);
@@ -205,7 +205,7 @@ weir_status weir_limit_set(weir_pool *pool, uint64_t limit_bytes)
     pool->config.limit_bytes = limit_bytes;
     pool->pressed = false;
     weir_status status = WEIR_OK;
-    if (pool->pages.held_bytes > limit_bytes && !pool->device.lost)
+    if (pool->pages.held_bytes > limit_bytes && !pool->device.calls.lost)
         status = weir_trim_to(pool, limit_bytes, &went);
     weir_pool_unlock(pool);
     return status;

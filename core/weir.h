@@ -13,6 +13,8 @@
  * Lifetime.  A pool keeps the device, the platform and every struct behind them in use until
  *            weir_pool_destroy returns WEIR_OK. Nothing happens at process exit by itself.
  * Units.     All sizes are bytes, all times microseconds. Sizes are 64 bits on every platform.
+ * Pointers.  `pool` may be NULL in calls that return a status, which is INVALID then; in the others it
+ *            may not.
  * Errors.    A call that returns anything but WEIR_OK leaves live blocks, their contents and the
  *            limit as they were; caches and counters may change. Results are written only on WEIR_OK.
  * Structs.   Structs that begin with `size` are filled by their writer with sizeof(the struct); what
@@ -93,7 +95,8 @@ typedef struct weir_device_info {
 typedef struct weir_device_ops {
     size_t size; /* sizeof(weir_device_ops) as the backend was compiled */
 
-    weir_status (*describe)(void *self, weir_device_info *info); /* once, at create; required */
+    /* Once, at create; required. info->size is the pool's; fill no more than that. */
+    weir_status (*describe)(void *self, weir_device_info *info);
 
     /* Virtual memory: all of these or none. */
     weir_status (*va_reserve)(void *self, uint64_t bytes, weir_addr *base);
@@ -113,7 +116,7 @@ typedef struct weir_device_ops {
     weir_status (*segment_free)(void *self, weir_addr addr, uint64_t bytes);
 
     /* Order: required. `stream` is weir_stream_desc.native. */
-    weir_status (*event_create)(void *self, weir_event *event);
+    weir_status (*event_create)(void *self, weir_event *event);                         /* [L] */
     void (*event_destroy)(void *self, weir_event event);                                /* [L] */
     weir_status (*event_record)(void *self, weir_event event, uint64_t stream);         /* [L] */
     weir_status (*event_query)(void *self, weir_event event, bool *passed);             /* [L] */
@@ -124,7 +127,9 @@ typedef struct weir_device_ops {
 
     /* Optional, all or none: rescue. After quiesce returned OK all submitted work has ended and no
      * new work that touches this pool's memory starts before resume; the backend answers
-     * UNSUPPORTED where it cannot promise this. copy runs in between, and has ended at resume. */
+     * UNSUPPORTED where it cannot promise this, and WOULD_WAIT, with nothing quiet, where wait_us
+     * is too little. copy runs in between, and has ended at resume. In between, calls of the group
+     * above are made with the pool's lock held. */
     weir_status (*quiesce)(void *self, uint64_t wait_us);                               /* [L] */
     weir_status (*copy)(void *self, weir_addr to, weir_addr from, uint64_t bytes);      /* [L] */
     weir_status (*resume)(void *self);                                                  /* [L] */
@@ -300,7 +305,9 @@ weir_status weir_free(weir_pool *pool, weir_addr addr, weir_stream stream);
 weir_status weir_use(weir_pool *pool, weir_addr addr, weir_stream stream);
 
 /* Makes the block at `addr` `bytes` long in place, longer or shorter. NO_MEMORY where what follows
- * it is taken; never moves the block and never waits. */
+ * it is taken; BUSY for a pinned block and for shrinking one that other streams use; never moves the
+ * block and never waits. Blocks of up to small_bytes lie in a region that grows downwards and have
+ * seldom room. */
 weir_status weir_resize(weir_pool *pool, weir_addr addr, uint64_t bytes);
 
 /* While pinned, the physical memory under a block never moves. Counts; unpin as often as pinned.
@@ -359,7 +366,8 @@ typedef struct weir_stats {
     uint64_t idle_bytes;        /* held but mapped nowhere */
     uint64_t shadowed_bytes;    /* address ranges of moved handles still to be unmapped */
     uint64_t largest_free_bytes;/* longest free mapped run in the pool itself */
-    uint64_t allocs, frees, fails;  /* calls that succeeded, and allocations that failed */
+    uint64_t allocs, frees, fails;  /* calls that succeeded, and allocations that failed for want of
+                                       memory, records or a wait */
     uint64_t retries;         /* allocations that gave memory back and tried again */
     uint64_t reclaims;        /* times the reclaimer was asked */
     uint64_t host_waits;      /* times the host waited for the device */
@@ -367,7 +375,8 @@ typedef struct weir_stats {
     uint64_t moved_handles;   /* handles moved by aliasing */
     uint64_t rescues;         /* times live memory was copied together */
     uint64_t rescued_bytes;   /* copied by them */
-    uint64_t va_reserves, va_frees, creates, releases, maps, accesses, unmaps; /* device calls */
+    /* Device calls, failed ones included. */
+    uint64_t va_reserves, va_frees, creates, releases, maps, accesses, unmaps;
     uint64_t event_creates, event_destroys, event_records, event_queries, copies;
 } weir_stats;
 
