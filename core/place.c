@@ -38,17 +38,16 @@ static void victims_in_node(weir_pool *pool, uint32_t index, uint64_t enough, vi
     }
 }
 
-/* Lists free handles that `ask` may take from its own zone, and for the pool itself from the main zone and
- * that of small blocks: from the shortest free nodes up, which are the least useful as they are. True
- * if there may be more than what was listed. */
+/* Lists free handles that `ask` may take, from its own zone, the main one and that of small blocks:
+ * from the shortest free nodes up, which are the least useful as they are. True if there may be more
+ * than what was listed. */
 static bool victims_list(weir_pool *pool, const weir_ask *ask, uint64_t enough, victims *list)
 {
     *list = (victims){0};
     if (weir_range_need(&pool->range, WEIR_PLAN_NODES) != WEIR_OK) return false;
-    bool pool_itself = ask->zone < WEIR_ZONE_DOMAINS;
     weir_ask view = *ask;
     for (uint32_t zone = 0; zone < pool->zone_count; zone++) {
-        if (pool_itself ? zone >= WEIR_ZONE_DOMAINS : zone != ask->zone) continue;
+        if (zone >= WEIR_ZONE_DOMAINS && zone != ask->zone) continue;
         view.zone = zone;
         for (uint32_t tag = 0; tag < pool->zone[zone].room; tag++) {
             uint16_t set = pool->zone[zone].set_of[tag];
@@ -91,7 +90,8 @@ typedef struct fill {
     const weir_ask *ask;
     uint32_t how;
     victims movable;
-    bool more; /* the list was cut short */
+    bool more;       /* the list was cut short */
+    bool unrecorded; /* host memory is short */
     weir_plan plan;
 } fill;
 
@@ -118,8 +118,8 @@ static uint64_t headroom_granules(const weir_pool *pool, uint32_t how)
     return limit <= used ? 0 : (limit - used) >> pool->device.granule_shift;
 }
 
-/* The size of handle to grow by: an eighth of what is held or what is missing, at most growth_bytes,
- * or twice that under a block that fills it: what lies in it alone leaves it free as a whole. Not more
+/* The size of handle to grow by: growth_bytes under a block that fills it, which will leave it free as
+ * a whole, else an eighth of what is held or what is missing, at most half of growth_bytes. Not more
  * than a rescue could copy, and less when the limit is near, so that the last handles can still move
  * to where they are needed. */
 static uint64_t growth_granules(const weir_pool *pool, uint64_t remaining, uint64_t headroom)
@@ -127,7 +127,7 @@ static uint64_t growth_granules(const weir_pool *pool, uint64_t remaining, uint6
     uint64_t granule = weir_pool_granule(pool);
     uint64_t growth = pool->config.growth_bytes;
     uint64_t size = weir_max(pool->pages.held_bytes / 8, remaining * granule);
-    size = weir_min(size, weir_max(growth, weir_min(remaining * granule, 2 * growth)));
+    size = weir_min(size, remaining * granule >= growth ? growth : growth / 2);
     size = weir_min(size, weir_place_kept(pool) / 4 * 5);
     size = weir_min(size, headroom / 2 * granule);
     return UINT64_C(1) << weir_bit_high(weir_max(size, granule) >> pool->device.granule_shift);
@@ -193,7 +193,14 @@ static uint32_t held_pick(weir_pool *pool, fill *with, uint32_t wanted, uint32_t
     return which;
 }
 
-static uint32_t fresh_pick(weir_pool *pool, const fill *with, const stretch *of, uint32_t most)
+static uint32_t piece_add(weir_pool *pool, fill *with, uint32_t order)
+{
+    uint32_t which = weir_pages_piece_add(&pool->pages, 1u << order);
+    with->unrecorded = with->unrecorded || which == 0;
+    return which;
+}
+
+static uint32_t fresh_pick(weir_pool *pool, fill *with, const stretch *of, uint32_t most)
 {
     uint64_t headroom = headroom_granules(pool, with->how);
     uint64_t largest = pool->device.info.handle_bytes_max >> pool->device.granule_shift;
@@ -208,7 +215,7 @@ static uint32_t fresh_pick(weir_pool *pool, const fill *with, const stretch *of,
             UINT64_C(1) << order > remaining))
         order--;
     if (order > weir_bit_high(headroom)) order = weir_bit_high(headroom);
-    return weir_pages_piece_add(&pool->pages, 1u << order);
+    return piece_add(pool, with, order);
 }
 
 /* A handle of exactly this order, by any of the means. */
@@ -219,7 +226,7 @@ static uint32_t one_pick(weir_pool *pool, fill *with, uint32_t order)
     if (which == 0 && with->movable.count != 0) which = move_pick(pool, with, order);
     if (which == 0 && (with->how & WEIR_PLACE_GROW) != 0 &&
         headroom_granules(pool, with->how) >= UINT64_C(1) << order)
-        which = weir_pages_piece_add(&pool->pages, 1u << order);
+        which = piece_add(pool, with, order);
     return which;
 }
 
@@ -253,7 +260,8 @@ static bool fill_stretch(weir_pool *pool, fill *with, stretch of, uint64_t *lo, 
         if (first) *lo = to;
         *hi = of.at = of.lo = to + bytes;
     }
-    return weir_pages_room(&pool->pages, *lo, *hi - *lo) == WEIR_OK;
+    with->unrecorded = weir_pages_room(&pool->pages, *lo, *hi - *lo) != WEIR_OK;
+    return !with->unrecorded;
 }
 
 /* Claims a hole's part [lo, hi) and files what is left on both sides; gives the claimed node. */
@@ -327,7 +335,7 @@ static weir_status window_back(weir_pool *pool, const weir_ask *ask, const weir_
         with.more = victims_list(pool, ask, 2 * at->missing, &with.movable);
     if (!window_fill(pool, at, &with)) {
         weir_plan_drop(pool, &with.plan);
-        return WEIR_NO_MEMORY;
+        return with.unrecorded ? WEIR_NO_METADATA : WEIR_NO_MEMORY;
     }
     return weir_plan_run(pool, &with.plan, ask, index);
 }

@@ -36,7 +36,7 @@ static void config_fill(weir_config *config, const weir_device_info *info)
     if (config->unit_bytes == 0) config->unit_bytes = 512;
     if (config->small_bytes == 0) config->small_bytes = 64 << 10;
     config->small_bytes = weir_min(config->small_bytes, info->granule_bytes / 2);
-    if (config->growth_bytes == 0) config->growth_bytes = 64 * MIB;
+    if (config->growth_bytes == 0) config->growth_bytes = 128 * MIB;
     config->growth_bytes = weir_max(config->growth_bytes, info->granule_bytes);
     if (config->move_above_permille == 0) config->move_above_permille = 1020;
     if (config->wait_us == 0) config->wait_us = WEIR_FOREVER;

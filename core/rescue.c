@@ -353,14 +353,33 @@ static void rescue_settle(weir_pool *pool, uint64_t wanted)
         (void)weir_trim_to(pool, limit - wanted, &released);
 }
 
+/* Whether all that is not in live blocks, and what limit and device still allow, would be enough. */
+static bool rescue_could_help(const weir_pool *pool, uint64_t wanted)
+{
+    uint64_t held = pool->pages.held_bytes;
+    uint64_t kept = pool->allocated.current + pool->pages.lost_bytes;
+    uint64_t room = weir_place_bound(pool) - weir_min(weir_place_bound(pool), held);
+    return held - weir_min(held, kept) + room >= wanted;
+}
+
+static void rescue_tell(weir_pool *pool, uint64_t copied)
+{
+    weir_record record = {.what = WEIR_DID_RESCUE, .bytes = copied};
+    if (copied == 0 || pool->config.observer == NULL) return;
+    weir_calls calls = weir_pool_release(pool);
+    weir_pool_tell(pool, &record);
+    weir_pool_acquire(pool, &calls);
+}
+
 weir_status weir_rescue(weir_pool *pool, weir_ask *ask, uint64_t bytes)
 {
     weir_device *device = &pool->device;
     uint64_t copied = pool->rescued_bytes;
     if (pool->config.no_rescue || device->ops.quiesce == NULL || !weir_device_virtual(device))
         return WEIR_NO_MEMORY;
-    if (ask->wait_us == 0 || pool->rescuing) return WEIR_WOULD_WAIT;
     uint64_t wanted = weir_round_up(bytes, weir_pool_granule(pool));
+    if (!rescue_could_help(pool, wanted)) return WEIR_NO_MEMORY;
+    if (ask->wait_us == 0 || pool->rescuing) return WEIR_WOULD_WAIT;
     wanted += weir_place_kept(pool);
     weir_status status =
         WEIR_DEVICE_CALL(device, &device->calls, host_waits, quiesce(device->self, ask->wait_us));
@@ -375,6 +394,8 @@ weir_status weir_rescue(weir_pool *pool, weir_ask *ask, uint64_t bytes)
     pool->rescuing = false;
     pool->rescues++;
     pool->pressed = true;
-    if (status == WEIR_NO_MEMORY && pool->rescued_bytes != copied) status = WEIR_OK;
+    copied = pool->rescued_bytes - copied;
+    if (status == WEIR_NO_MEMORY && copied != 0) status = WEIR_OK;
+    rescue_tell(pool, copied);
     return resumed == WEIR_OK ? status : weir_device_answer(device, &device->calls, resumed);
 }

@@ -38,7 +38,6 @@ WATCH(handle_release, (void *self, weir_handle h, uint64_t n), (w->sim, h, n))
 WATCH(map, (void *self, weir_addr at, uint64_t n, weir_handle h), (w->sim, at, n, h))
 WATCH(set_access, (void *self, weir_addr at, uint64_t n), (w->sim, at, n))
 WATCH(unmap, (void *self, weir_addr at, uint64_t n), (w->sim, at, n))
-WATCH(event_create, (void *self, weir_event *e), (w->sim, e))
 WATCH(event_wait, (void *self, weir_event e, uint64_t us, bool *p), (w->sim, e, us, p))
 WATCH(memory_info, (void *self, uint64_t *f, uint64_t *t), (w->sim, f, t))
 
@@ -47,6 +46,12 @@ static void watch_event_destroy(void *self, weir_event event)
 {
     watch *w = (watch *)self;
     w->inner->event_destroy(w->sim, event);
+}
+
+static weir_status watch_event_create(void *self, weir_event *event)
+{
+    watch *w = (watch *)self;
+    return w->inner->event_create(w->sim, event);
 }
 
 static weir_status watch_event_record(void *self, weir_event event, uint64_t stream)

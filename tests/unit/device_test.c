@@ -115,7 +115,7 @@ Test(device, a_granule_out_of_range_is_refused)
 
 static weir_status device_create_one(weir_device *device, weir_handle *handle)
 {
-    return WEIR_DEVICE_CALL(device, creates,
+    return WEIR_DEVICE_CALL(device, &device->calls, creates,
                             handle_create(device->self, RIG_GRANULE, handle));
 }
 
@@ -128,11 +128,11 @@ Test(device, calls_are_counted_and_their_code_kept)
     ASSERT_OK(weir_device_init(&device, &ops, sim));
     weir_sim_fail(sim, WEIR_SIM_handle_create, 2, false, WEIR_DEVICE);
     EXPECT_STATUS(device_create_one(&device, &handle), WEIR_OK);
-    cr_expect_eq(device.native_error, 0);
+    cr_expect_eq(device.calls.native_error, 0);
     EXPECT_STATUS(device_create_one(&device, &handle), WEIR_DEVICE);
-    cr_expect_neq(device.native_error, 0);
-    cr_expect_eq(device.creates, 2);
-    cr_expect_not(device.lost);
+    cr_expect_neq(device.calls.native_error, 0);
+    cr_expect_eq(device.calls.creates, 2);
+    cr_expect_not(device.calls.lost);
     weir_sim_destroy(sim);
 }
 
@@ -146,9 +146,9 @@ Test(device, once_lost_always_lost_and_left_alone)
     ASSERT_OK(weir_device_init(&device, &ops, sim));
     weir_sim_fail(sim, WEIR_SIM_event_create, 1, false, WEIR_LOST);
     for (uint32_t i = 0; i < 3; i++)
-        EXPECT_STATUS(WEIR_DEVICE_CALL(&device, event_creates, event_create(sim, &event)), WEIR_LOST);
+        EXPECT_STATUS(WEIR_DEVICE_CALL(&device, &device.calls, event_creates, event_create(sim, &event)), WEIR_LOST);
     weir_sim_totals_read(sim, &totals);
     cr_expect_eq(totals.count[WEIR_SIM_event_create], 1);
-    cr_expect_eq(device.event_creates, 1);
+    cr_expect_eq(device.calls.event_creates, 1);
     weir_sim_destroy(sim);
 }

@@ -95,9 +95,9 @@ Test(order, cover_records_only_what_no_event_covers)
     order_open(&rig);
     ASSERT_OK(weir_order_cover(&rig.order, 0, 1));
     ASSERT_OK(weir_order_cover(&rig.order, 0, 1));
-    cr_expect_eq(rig.device.event_records, 1);
+    cr_expect_eq(rig.device.calls.event_records, 1);
     ASSERT_OK(weir_order_cover(&rig.order, 0, 2));
-    cr_expect_eq(rig.device.event_records, 2);
+    cr_expect_eq(rig.device.calls.event_records, 2);
     order_close(&rig);
 }
 
@@ -110,7 +110,7 @@ Test(order, poll_takes_points_in_order_and_stops_at_the_first_that_has_not_passe
     for (uint32_t i = 0; i < 3; i++) ASSERT_OK(weir_order_record(&rig.order, 0));
     ASSERT_OK(weir_order_poll(&rig.order, 0));
     cr_expect_eq(rig.order.lane[0].passed, 3);
-    cr_expect_eq(rig.device.event_queries, 4);
+    cr_expect_eq(rig.device.calls.event_queries, 4);
     cr_expect_eq(weir_order_point(&rig.order, 0, 3), 0, "a point that has passed has no event");
     cr_expect_eq(rig.order.point[weir_order_point(&rig.order, 0, 5)].epoch, 5);
     order_sound(&rig);
@@ -141,8 +141,8 @@ Test(order, events_are_used_again)
         ASSERT_OK(weir_order_record(&rig.order, i % 2));
         ASSERT_OK(weir_order_poll(&rig.order, i % 2));
     }
-    cr_expect_eq(rig.device.event_creates, 1);
-    cr_expect_eq(rig.device.event_records, 100);
+    cr_expect_eq(rig.device.calls.event_creates, 1);
+    cr_expect_eq(rig.device.calls.event_records, 100);
     order_close(&rig);
 }
 
@@ -158,7 +158,7 @@ Test(order, a_record_that_fails_changes_nothing)
     cr_expect_eq(rig.order.lane[0].first, 0);
     order_sound(&rig);
     ASSERT_OK(weir_order_record(&rig.order, 0));
-    cr_expect_eq(rig.device.event_creates, 2, "the event of the failed record is lost");
+    cr_expect_eq(rig.device.calls.event_creates, 2, "the event of the failed record is lost");
     weir_sim_fail(rig.sim, WEIR_SIM_event_query, 1, false, WEIR_DEVICE);
     EXPECT_STATUS(weir_order_poll(&rig.order, 0), WEIR_DEVICE);
     cr_expect_eq(rig.order.lane[0].passed, 0);
@@ -199,9 +199,9 @@ Test(order, a_lane_is_before_itself_and_before_others_once_joined)
     cr_expect(weir_order_before(&rig.order, 0, 1, 1));
     cr_expect_not(weir_order_before(&rig.order, 0, 2, 1));
     cr_expect_not(weir_order_before(&rig.order, 0, 1, 2));
-    cr_expect_eq(rig.device.stream_waits, 1);
+    cr_expect_eq(rig.device.calls.stream_waits, 1);
     ASSERT_OK(weir_order_join(&rig.order, 0, 1, 1));
-    cr_expect_eq(rig.device.stream_waits, 1, "a wait that was there was put again");
+    cr_expect_eq(rig.device.calls.stream_waits, 1, "a wait that was there was put again");
     order_sound(&rig);
     order_go(&rig, 0);
     order_close(&rig);
@@ -215,7 +215,7 @@ Test(order, a_join_waits_for_the_first_event_that_covers_the_point)
     for (uint32_t i = 0; i < 4; i++) ASSERT_OK(weir_order_record(&rig.order, 0));
     ASSERT_OK(weir_order_join(&rig.order, 0, 2, 1));
     cr_expect_eq(rig.order.lane[1].seen[0], 2);
-    cr_expect_eq(rig.device.event_records, 4);
+    cr_expect_eq(rig.device.calls.event_records, 4);
     order_go(&rig, 0);
     order_close(&rig);
 }
@@ -228,7 +228,7 @@ Test(order, what_has_passed_needs_no_wait)
     ASSERT_OK(weir_order_poll(&rig.order, 0));
     cr_expect(weir_order_before(&rig.order, 0, 1, 3));
     ASSERT_OK(weir_order_join(&rig.order, 0, 1, 3));
-    cr_expect_eq(rig.device.stream_waits, 0);
+    cr_expect_eq(rig.device.calls.stream_waits, 0);
     order_close(&rig);
 }
 

@@ -114,7 +114,7 @@ static bool capacity_collect(capacity_search *search, const capacity_worker *wor
 {
     char byte = CAPACITY_DONE;
 
-    for (*held = 0; *held < count && byte == CAPACITY_DONE; *held += byte == CAPACITY_DONE) {
+    for (; *held < count && byte == CAPACITY_DONE; *held += byte == CAPACITY_DONE) {
         if (read(workers[*held % search->workers].from, &byte, 1) != 1)
             return weir_fault_set(search->fault, "a process that tried a capacity ended early");
         weir_progress_show(&search->progress, ++search->done, search->steps);
@@ -131,6 +131,7 @@ static bool capacity_batch(capacity_search *search, uint64_t first, uint64_t cou
     uint32_t started = 0;
     bool good;
 
+    *held = 0;
     while (started < search->workers && capacity_start(search, &workers[started], first - started,
                                                        count > started ? count - started : 0))
         started++;
