@@ -89,19 +89,12 @@ static weir_status rung_join(weir_pool *pool, weir_ask *ask, uint32_t *index)
     return status == WEIR_OK ? rungs_without_wait(pool, ask, index) : status;
 }
 
-/* Whether a wait is to blame for a failure: all that is free or pending would have been enough. */
-static bool free_is_enough(const weir_pool *pool, const weir_ask *ask)
-{
-    uint64_t held = pool->pages.held_bytes;
-    return held - weir_min(held, pool->allocated.current) >= ask->bytes;
-}
-
 static weir_status rung_wait(weir_pool *pool, weir_ask *ask, uint32_t *index)
 {
     if ((ask->flags & WEIR_NO_EVENTS) != 0) return WEIR_NO_MEMORY;
     if (pool->order.lane_count == 1) return WEIR_NO_MEMORY;
     weir_status status = weir_gather_wait(pool, &ask->wait_us);
-    if (status == WEIR_WOULD_WAIT && free_is_enough(pool, ask)) ask->waits_would_help = true;
+    if (status == WEIR_WOULD_WAIT && weir_place_possible(pool, ask->bytes)) ask->waits_would_help = true;
     if (status != WEIR_OK && status != WEIR_WOULD_WAIT) return status;
     return rungs_without_wait(pool, ask, index);
 }

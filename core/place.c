@@ -101,6 +101,13 @@ uint64_t weir_place_bound(const weir_pool *pool)
     return memory == 0 ? pool->config.limit_bytes : weir_min(memory, pool->config.limit_bytes);
 }
 
+bool weir_place_possible(const weir_pool *pool, uint64_t bytes)
+{
+    uint64_t bound = weir_max(weir_place_bound(pool), pool->pages.held_bytes);
+    uint64_t kept = pool->allocated.current + pool->pages.lost_bytes;
+    return bound - weir_min(bound, kept) >= bytes;
+}
+
 uint64_t weir_place_kept(const weir_pool *pool)
 {
     return weir_round_up(weir_part(weir_place_bound(pool), KEPT_PERMILLE), weir_pool_granule(pool));

@@ -228,6 +228,8 @@ weir_status weir_place_at(weir_pool *pool, const weir_ask *ask, uint64_t start, 
                           uint32_t *index);
 /* The most that the pool can come to hold: its limit, or what the device says it has. */
 uint64_t weir_place_bound(const weir_pool *pool);
+/* Whether all that is in no live block, and what limit and device still allow, would be enough. */
+bool weir_place_possible(const weir_pool *pool, uint64_t bytes);
 /* What all but a squeeze leave unused under the limit, so that a rescue has somewhere to copy to. */
 uint64_t weir_place_kept(const weir_pool *pool);
 /* Carves a block that lies in one handle. UNSUPPORTED: the device has none so large. */

@@ -353,15 +353,6 @@ static void rescue_settle(weir_pool *pool, uint64_t wanted)
         (void)weir_trim_to(pool, limit - wanted, &released);
 }
 
-/* Whether all that is not in live blocks, and what limit and device still allow, would be enough. */
-static bool rescue_could_help(const weir_pool *pool, uint64_t wanted)
-{
-    uint64_t held = pool->pages.held_bytes;
-    uint64_t kept = pool->allocated.current + pool->pages.lost_bytes;
-    uint64_t room = weir_place_bound(pool) - weir_min(weir_place_bound(pool), held);
-    return held - weir_min(held, kept) + room >= wanted;
-}
-
 static void rescue_tell(weir_pool *pool, uint64_t copied)
 {
     weir_record record = {.what = WEIR_DID_RESCUE, .bytes = copied};
@@ -378,7 +369,7 @@ weir_status weir_rescue(weir_pool *pool, weir_ask *ask, uint64_t bytes)
     if (pool->config.no_rescue || device->ops.quiesce == NULL || !weir_device_virtual(device))
         return WEIR_NO_MEMORY;
     uint64_t wanted = weir_round_up(bytes, weir_pool_granule(pool));
-    if (!rescue_could_help(pool, wanted)) return WEIR_NO_MEMORY;
+    if (!weir_place_possible(pool, wanted)) return WEIR_NO_MEMORY;
     if (ask->wait_us == 0 || pool->rescuing) return WEIR_WOULD_WAIT;
     wanted += weir_place_kept(pool);
     weir_status status =

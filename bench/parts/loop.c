@@ -17,6 +17,7 @@ typedef struct loop_run {
     const weir_bench_script *script;
     weir_bench_rig rig;
     weir_bench_player player;
+    weir_bench_player alone; /* plays the same steps without a pool */
     uint64_t round_steps;
     uint64_t clock_ps;
 } loop_run;
@@ -66,26 +67,26 @@ void weir_bench_clear(weir_bench_player *player, uint32_t slots)
 
 /* The pool's own time. A clocked device call lies between two looks at the clock, half of which its
  * interval holds already. */
-static uint64_t loop_round_ns(loop_run *run, uint32_t round)
+static uint64_t loop_round_ns(loop_run *run, weir_bench_player *player, uint32_t round)
 {
     uint64_t first = run->script->warm + round * run->round_steps;
     uint64_t device_ns = run->rig.meter.cost_ns;
     uint64_t calls = run->rig.meter.calls;
     uint64_t start = weir_clock_ns();
 
-    weir_bench_play(&run->player, run->script, first, first + run->round_steps);
+    weir_bench_play(player, run->script, first, first + run->round_steps);
     uint64_t ns = weir_clock_ns() - start;
     uint64_t away = run->rig.meter.cost_ns - device_ns +
                     (run->rig.meter.calls - calls) * run->clock_ps / 1000;
     return ns > away ? ns - away : 0;
 }
 
-static uint64_t loop_least_ns(loop_run *run)
+static uint64_t loop_least_ns(loop_run *run, weir_bench_player *player)
 {
     uint64_t least = UINT64_MAX;
 
     for (uint32_t round = 0; round < WEIR_BENCH_ROUNDS; round++) {
-        uint64_t ns = loop_round_ns(run, round);
+        uint64_t ns = loop_round_ns(run, player, round);
         if (ns < least) least = ns;
     }
     return least;
@@ -93,19 +94,9 @@ static uint64_t loop_least_ns(loop_run *run)
 
 static double loop_time(loop_run *run)
 {
-    weir_pool *pool = run->player.pool;
-    weir_addr *addrs = run->player.addrs;
-
     run->clock_ps = weir_clock_cost_ps();
-    uint64_t with = loop_least_ns(run);
-    weir_bench_player alone = {.addrs = calloc(run->script->slots, sizeof *alone.addrs)};
-    if (alone.addrs == NULL) return 0.0;
-    run->player.pool = NULL;
-    run->player.addrs = alone.addrs;
-    uint64_t without = loop_least_ns(run);
-    run->player.pool = pool;
-    run->player.addrs = addrs;
-    free(alone.addrs);
+    uint64_t with = loop_least_ns(run, &run->player);
+    uint64_t without = loop_least_ns(run, &run->alone);
     return with > without ? (double)(with - without) / (double)run->round_steps : 0.0;
 }
 
@@ -133,27 +124,36 @@ static void loop_measure(loop_run *run, bool probed, weir_bench_result *result)
     result->live_blocks = stats.blocks.current;
 }
 
+static bool loop_run_all(loop_run *run, bool probed, weir_bench_result *result, weir_fault *fault)
+{
+    const weir_bench_script *script = run->script;
+
+    if (!weir_bench_rig_open(&run->rig, script->peak_bytes, 1, false, fault)) return false;
+    run->player.pool = run->rig.pool;
+    run->player.stream = run->rig.stream[0];
+    loop_measure(run, probed, result);
+    weir_bench_clear(&run->player, script->slots);
+    if (run->player.status != WEIR_OK)
+        return weir_fault_set(fault, "%s: a call of the pool failed: %s", result->name,
+                              weir_status_text(run->player.status));
+    return weir_bench_rig_close(&run->rig, fault);
+}
+
 bool weir_bench_loop(const char *name, const weir_bench_script *script, bool probed,
                      weir_bench_result *result, weir_fault *fault)
 {
     loop_run run = {.script = script};
+    bool good = false;
 
     memset(result, 0, sizeof *result);
     (void)snprintf(result->name, sizeof result->name, "%s", name);
     run.round_steps = (script->count - script->warm) / WEIR_BENCH_ROUNDS;
     run.player.addrs = calloc(script->slots, sizeof *run.player.addrs);
-    if (run.player.addrs == NULL) return weir_fault_set(fault, "%s: not enough memory", name);
-    bool good = weir_bench_rig_open(&run.rig, script->peak_bytes, 1, false, fault);
-    if (good) {
-        run.player.pool = run.rig.pool;
-        run.player.stream = run.rig.stream[0];
-        loop_measure(&run, probed, result);
-        weir_bench_clear(&run.player, script->slots);
-        if (run.player.status != WEIR_OK)
-            good = weir_fault_set(fault, "%s: a call of the pool failed: %s", name,
-                                  weir_status_text(run.player.status));
-        good = weir_bench_rig_close(&run.rig, fault) && good;
-    }
+    run.alone.addrs = calloc(script->slots, sizeof *run.alone.addrs);
+    if (run.player.addrs == NULL || run.alone.addrs == NULL)
+        (void)weir_fault_set(fault, "%s: not enough memory", name);
+    else good = loop_run_all(&run, probed, result, fault);
     free(run.player.addrs);
+    free(run.alone.addrs);
     return good;
 }

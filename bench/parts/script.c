@@ -2,7 +2,6 @@
 /* Makes scripts. What does not fit the room that was counted out for it ends the program. */
 #include "script.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,9 +70,8 @@ static void script_end(script_maker *maker)
 {
     const weir_bench_script *script = maker->script;
 
-    assert(script->count == maker->room);
-    assert((script->count - script->warm) % WEIR_BENCH_ROUNDS == 0);
-    (void)script;
+    if (script->count != maker->room) abort();
+    if ((script->count - script->warm) % WEIR_BENCH_ROUNDS != 0) abort();
     free(maker->bytes);
 }
 
