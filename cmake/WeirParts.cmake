@@ -51,7 +51,7 @@ function(weir_library name dir base)
 endfunction()
 
 # One program per source in DIR, called weir_DIRNAME_STEM ("layout/hash.c": weir_layout_hash). They
-# link with every library.
+# link with every library, and with what else is named.
 function(weir_programs dir)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${dir}/*.c)
   get_filename_component(prefix ${dir} NAME)
@@ -62,6 +62,6 @@ function(weir_programs dir)
     get_filename_component(stem ${source} NAME_WE)
     add_executable(weir_${prefix}_${stem} ${source})
     weir_compile(weir_${prefix}_${stem})
-    target_link_libraries(weir_${prefix}_${stem} PRIVATE ${WEIR_LIBRARIES})
+    target_link_libraries(weir_${prefix}_${stem} PRIVATE ${ARGN} ${WEIR_LIBRARIES})
   endforeach()
 endfunction()

@@ -139,12 +139,14 @@ static weir_status lane_wait(weir_pool *pool, uint32_t lane, uint64_t *wait_us)
     if (status != WEIR_OK || index == 0) return status;
     if (*wait_us == 0 || device->ops.event_wait == NULL) return WEIR_WOULD_WAIT;
     weir_event event = order->point[index].event;
+    uint64_t begun = weir_pool_now(pool);
     order->point[index].waiters++;
     weir_calls calls = weir_pool_release(pool);
     status = WEIR_DEVICE_CALL(device, &calls, host_waits,
                               event_wait(device->self, event, *wait_us, &passed));
     weir_pool_acquire(pool, &calls);
     order->point[index].waiters--;
+    weir_pool_spend(pool, begun, wait_us);
     if (status == WEIR_OK) status = weir_order_poll(order, lane);
     return status == WEIR_OK && !passed ? WEIR_WOULD_WAIT : status;
 }

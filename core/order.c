@@ -134,26 +134,39 @@ static void point_drop(weir_order *order, uint32_t index)
     order->point_unused = index;
 }
 
+/* The point to record next: the lane's last if it has many, else a new one at its end. */
+static weir_status point_next(weir_order *order, weir_lane *lane, uint32_t *index)
+{
+    if (lane->points >= WEIR_POINTS_MAX && order->point[lane->last].waiters == 0) {
+        *index = lane->last;
+        return WEIR_OK;
+    }
+    return point_take(order, index);
+}
+
 weir_status weir_order_record(weir_order *order, uint32_t lane_index)
 {
     weir_device *device = order->device;
     weir_lane *lane = &order->lane[lane_index];
     uint32_t index;
     WEIR_ASSERT(!lane->retired);
-    weir_status status = point_take(order, &index);
+    weir_status status = point_next(order, lane, &index);
     if (status != WEIR_OK) return status;
     weir_point *point = &order->point[index];
     status = WEIR_DEVICE_CALL(device, &device->calls, event_records,
                               event_record(device->self, point->event, lane->native));
     if (status != WEIR_OK) {
-        point_drop(order, index);
+        if (index != lane->last) point_drop(order, index);
         return status;
     }
     point->epoch = lane->epoch;
     point->next = 0;
-    if (lane->last != 0) order->point[lane->last].next = index;
-    else lane->first = index;
-    lane->last = index;
+    if (index != lane->last) {
+        if (lane->last != 0) order->point[lane->last].next = index;
+        else lane->first = index;
+        lane->last = index;
+        lane->points++;
+    }
     lane->recorded = lane->epoch++;
     return WEIR_OK;
 }
@@ -180,6 +193,7 @@ weir_status weir_order_poll(weir_order *order, uint32_t lane_index)
         lane->passed = point->epoch;
         lane->first = point->next;
         if (lane->first == 0) lane->last = 0;
+        lane->points--;
         point_drop(order, index);
     }
     return WEIR_OK;
@@ -280,12 +294,14 @@ static const char *check_lane(const weir_order *order, const weir_lane *lane)
     if (lane->passed > lane->recorded || lane->recorded + 1 != lane->epoch)
         return "O1: a lane's epochs are out of order";
     uint64_t epoch = lane->passed;
-    uint32_t last = 0;
+    uint32_t last = 0, points = 0;
     for (uint32_t at = lane->first; at != 0; at = order->point[at].next) {
         if (order->point[at].epoch <= epoch) return "O1: a lane's points are out of order";
         epoch = order->point[at].epoch;
         last = at;
+        points++;
     }
+    if (points != lane->points) return "O5: a lane's count of points";
     if (last != lane->last || epoch != lane->recorded) return "O1: a lane's last point";
     for (uint32_t i = 0; i < lane->seen_room && i < order->lane_count; i++)
         if (lane->seen[i] > order->lane[i].recorded) return "O2: seen is ahead of its lane";

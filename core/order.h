@@ -11,6 +11,7 @@
  * O2       seen[l] of a lane is an epoch of lane l that all its later work is ordered after.
  * O3       a lane whose stream does not outlive its frees has recorded == the epoch of every free.
  * O4       a retired lane makes no device call with its stream.
+ * O5       a lane has at most WEIR_POINTS_MAX points, but for those with waiters.
  * Cost     O(1); poll and join query as many events as have passed, plus one.
  */
 #ifndef WEIR_ORDER_H
@@ -21,6 +22,7 @@
 #define WEIR_LANE_NONE UINT16_MAX
 #define WEIR_LANE_PINS (UINT16_MAX - 1) /* an extra record that counts pins */
 #define WEIR_LANES_MAX (UINT16_MAX - 2)
+#define WEIR_POINTS_MAX 16 /* points of a lane not known to have passed; then the last moves on */
 
 typedef struct weir_lane {
     uint64_t native, unique;
@@ -28,6 +30,7 @@ typedef struct weir_lane {
     uint64_t *seen;
     uint32_t seen_room;
     uint32_t first, last; /* points not known to have passed; 0: none */
+    uint32_t points;      /* how many */
     uint16_t generation;
     bool outlives;
     bool retired;
@@ -85,7 +88,8 @@ weir_status weir_order_retire(weir_order *order, uint32_t lane);
 /* Makes a retired lane that nothing names ready for another stream. */
 void weir_order_reuse(weir_order *order, uint32_t lane, const weir_stream_desc *desc);
 
-/* Records an event at the end of the lane's current epoch. */
+/* Records an event at the end of the lane's current epoch: a new point, or the last one again where
+ * there are many, which then covers its old epochs a little later. */
 weir_status weir_order_record(weir_order *order, uint32_t lane);
 /* Sees to it that a point of the lane is covered by an event. */
 weir_status weir_order_cover(weir_order *order, uint32_t lane, uint64_t point);

@@ -26,7 +26,8 @@ static bool config_in_range(const weir_config *config)
         if (config->roundup_divisions[i] != 0 && !weir_is_power(config->roundup_divisions[i]))
             return false;
     const weir_platform *platform = config->platform;
-    return platform != NULL && platform->mem_alloc != NULL && platform->mem_free != NULL &&
+    return platform != NULL && platform->size >= offsetof(weir_platform, now_us) &&
+           platform->mem_alloc != NULL && platform->mem_free != NULL &&
            (platform->lock == NULL) == (platform->unlock == NULL);
 }
 
@@ -249,7 +250,7 @@ weir_status weir_pool_create(const weir_config *given, weir_pool **out)
     weir_pool *pool = (weir_pool *)platform->mem_alloc(platform->self, sizeof(*pool));
     if (pool == NULL) return WEIR_NO_METADATA;
     weir_memset(pool, 0, sizeof(*pool));
-    pool->platform = *platform;
+    weir_memcpy(&pool->platform, platform, (size_t)weir_min(platform->size, sizeof(*platform)));
     weir_status status = weir_device_init(&pool->device, config.ops, config.device_self);
     if (status != WEIR_OK) {
         platform->mem_free(platform->self, pool, sizeof(*pool));

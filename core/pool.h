@@ -129,6 +129,18 @@ static inline void weir_pool_acquire(weir_pool *pool, const weir_calls *calls)
     weir_device_end(&pool->device, calls);
 }
 
+/* For what is left of a bound on waiting: the time now, 0 without a clock. */
+static inline uint64_t weir_pool_now(const weir_pool *pool)
+{
+    return pool->platform.now_us == NULL ? 0 : pool->platform.now_us(pool->platform.self);
+}
+
+/* Takes the time since `begun` off a bound. */
+static inline void weir_pool_spend(const weir_pool *pool, uint64_t begun, uint64_t *wait_us)
+{
+    if (*wait_us != WEIR_FOREVER) *wait_us -= weir_min(*wait_us, weir_pool_now(pool) - begun);
+}
+
 static inline uint64_t weir_pool_granule(const weir_pool *pool)
 {
     return pool->device.info.granule_bytes;

@@ -372,8 +372,10 @@ weir_status weir_rescue(weir_pool *pool, weir_ask *ask, uint64_t bytes)
     if (!weir_place_possible(pool, wanted)) return WEIR_NO_MEMORY;
     if (ask->wait_us == 0 || pool->rescuing) return WEIR_WOULD_WAIT;
     wanted += weir_place_kept(pool);
+    uint64_t begun = weir_pool_now(pool);
     weir_status status =
         WEIR_DEVICE_CALL(device, &device->calls, host_waits, quiesce(device->self, ask->wait_us));
+    weir_pool_spend(pool, begun, &ask->wait_us);
     if (status == WEIR_UNSUPPORTED) return WEIR_NO_MEMORY;
     if (status != WEIR_OK) return status;
     pool->rescuing = true;

@@ -142,7 +142,7 @@ typedef struct weir_device_ops {
 /* ---------------------------------------------------------------------------------- platform -- */
 
 /* What the host does for a pool. lock and unlock: both, or neither for one thread at a time. The
- * lock need not be recursive. Each pool needs a lock of its own. */
+ * lock need not be recursive. Each pool needs a lock of its own. Copied at create. */
 typedef struct weir_platform {
     size_t size;
     void *self;
@@ -150,6 +150,9 @@ typedef struct weir_platform {
     void (*mem_free)(void *self, void *mem, size_t bytes); /* bytes as they were allocated */
     void (*lock)(void *self);
     void (*unlock)(void *self);
+    /* Optional: a clock that never goes back. Without it a bound on waiting holds for each wait of a
+     * call, of which there is one a stream at most, instead of for their sum. */
+    uint64_t (*now_us)(void *self);
 } weir_platform;
 
 /* ------------------------------------------------------------------------------------ events -- */

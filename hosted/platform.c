@@ -7,10 +7,12 @@
  * Invariants  lock and unlock are both set or both NULL.
  * Cost        malloc, free and an uncontended mutex.
  */
+#define _POSIX_C_SOURCE 200809L
 #include "platform.h"
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 typedef struct platform_record {
     weir_platform platform;
@@ -40,6 +42,14 @@ static void platform_unlock(void *self)
     pthread_mutex_unlock(&((platform_record *)self)->mutex);
 }
 
+static uint64_t platform_now_us(void *self)
+{
+    struct timespec now;
+    (void)self;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
 weir_platform *weir_platform_create(bool locked)
 {
     platform_record *record = (platform_record *)calloc(1, sizeof(*record));
@@ -54,6 +64,7 @@ weir_platform *weir_platform_create(bool locked)
     record->platform.self = record;
     record->platform.mem_alloc = platform_alloc;
     record->platform.mem_free = platform_free;
+    record->platform.now_us = platform_now_us;
     if (locked) {
         record->platform.lock = platform_lock;
         record->platform.unlock = platform_unlock;

@@ -9,7 +9,7 @@
 typedef struct weir_bench_result {
     char name[64];
     uint32_t threads;
-    uint64_t live_blocks;  /* at the end of a round */
+    uint64_t live_blocks;  /* at the end of a round; of a trace: the most at once */
     uint64_t ops;          /* allocations and frees that were measured, of all rounds */
     double ns_per_op;      /* the pool's own, device calls and loop taken away; of a thread */
     double pairs_per_s;    /* of all threads together; 0: not measured */

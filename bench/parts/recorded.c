@@ -8,11 +8,20 @@
 #include "measure.h"
 #include "probe.h"
 
-static uint64_t recorded_allocs(const weir_trace *trace)
+/* Counts the allocations, and the most blocks alive at once. */
+static uint64_t recorded_allocs(const weir_trace *trace, uint64_t *most)
 {
-    uint64_t allocs = 0;
+    uint64_t allocs = 0, live = 0;
 
-    for (uint32_t i = 0; i < trace->count; i++) allocs += trace->ops[i].kind == WEIR_TRACE_ALLOC;
+    *most = 0;
+    for (uint32_t i = 0; i < trace->count; i++) {
+        if (trace->ops[i].kind == WEIR_TRACE_ALLOC) {
+            allocs++;
+            live++;
+        }
+        if (trace->ops[i].kind == WEIR_TRACE_FREE) live--;
+        if (live > *most) *most = live;
+    }
     return allocs;
 }
 
@@ -46,7 +55,7 @@ static bool recorded_time(const weir_pass_setup *setup, weir_bench_result *resul
 
     if (!weir_measure(&measure, &replay, fault)) return false;
     if (!recorded_good(&replay.cost, result->name, fault)) return false;
-    result->ns_per_op = replay.host_ns_per_op * (double)setup->trace->count / (double)result->ops;
+    result->ns_per_op = replay.host_ns_per_op;
     result->device_calls = replay.cost.driver_calls;
     return true;
 }
@@ -63,7 +72,7 @@ bool weir_bench_recorded(const char *path, bool probed, weir_bench_result *resul
     weir_pass_setup setup = {.trace = &trace, .policy = WEIR_PASS_WEIR, .conf = &conf};
     setup.kind = WEIR_STAGE_SIM;
     (void)snprintf(result->name, sizeof result->name, "trace:%s", trace.name);
-    uint64_t allocs = recorded_allocs(&trace);
+    uint64_t allocs = recorded_allocs(&trace, &result->live_blocks);
     result->threads = 1;
     result->ops = probed ? 2 * allocs : trace.count;
     bool good = probed ? recorded_probe(&setup, result, fault)

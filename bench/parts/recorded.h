@@ -5,9 +5,9 @@
 
 #include "loop.h"
 
-/* `path` is a trace as the command weir reads it. With `probed` no time is taken and a profiler sees
- * the trace as one part. An op is an allocation or a free, those that end the trace's last blocks
- * included. False: *fault says what failed. */
+/* `path` is a trace as the command weir reads it. An op is a line of it. With `probed` no time is
+ * taken, a profiler sees the trace as one part, and the frees of what the trace leaves live are ops
+ * too. False: *fault says what failed. */
 bool weir_bench_recorded(const char *path, bool probed, weir_bench_result *result,
                          weir_fault *fault);
 

@@ -127,7 +127,8 @@ Test(field_watch, fw_27_device_calls_that_are_not_marked_run_unlocked)
     w.inner = weir_sim_ops(r.sim);
     w.base = r.platform;
     w.platform =
-        (weir_platform){sizeof(w.platform), &w, watch_alloc, watch_free, watch_lock, watch_unlock};
+        (weir_platform){.size = sizeof(w.platform), .self = &w, .mem_alloc = watch_alloc,
+                        .mem_free = watch_free, .lock = watch_lock, .unlock = watch_unlock};
     r.platform = &w.platform;
     rig_open_pool(&r, (weir_config){.ops = &watch_ops,
                                     .device_self = &w,

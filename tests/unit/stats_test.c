@@ -163,7 +163,8 @@ Test(stats, a_report_says_where_the_bytes_are)
 {
     sim_rig *rig = weir_rig_open(&(rig_options){
         .sim = {.memory_bytes = 128 * MIB, .lag_us = 100}, .streams = 2,
-        .pool = {.limit_bytes = 64 * MIB, .growth_bytes = 2 * MIB, .no_rescue = true}});
+        .pool = {.limit_bytes = 64 * MIB, .growth_bytes = 2 * MIB, .no_rescue = true,
+                 .no_stream_reuse = true}});
     weir_addr live = weir_rig_alloc(rig, 0, 16 * MIB);
     weir_addr pending = weir_rig_alloc(rig, 0, 8 * MIB);
     weir_sim_stall(rig->sim, rig->native[1]);
