@@ -118,8 +118,9 @@ static bool core_options_read(int argc, char **argv, core_options *options, weir
         else if (strcmp(argv[i], "--probe") == 0) options->probed = true;
         else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) options->only = argv[++i];
         else
-            return weir_fault_set(fault, "'%s' is no option, or lacks its value; there are --json, "
-                                         "--probe and --only PREFIX, then paths of traces",
+            return weir_fault_set(fault,
+                                  "'%s' is no option, or lacks its value; there are --json, "
+                                  "--probe and --only PREFIX, then paths of traces",
                                   argv[i]);
     }
     options->traces = i;

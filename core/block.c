@@ -70,36 +70,42 @@ uint64_t weir_node_point_for(const weir_pool *pool, const weir_node *node, const
 
 /* ------------------------------------------------------------------------------------ carve -- */
 
-static inline void carve(weir_pool *pool, const weir_ask *ask, uint32_t index, uint64_t start,
-                         uint16_t live_set)
+/* Makes a claimed node of exactly the right size a live block. */
+static inline void node_born(weir_pool *pool, uint32_t index, uint16_t set, uint64_t bytes,
+                             uint64_t requested)
 {
     weir_range *range = &pool->range;
     weir_node *node = &range->node[index];
+    WEIR_ASSERT(weir_node_bytes(range, index) == bytes);
     node->kind = WEIR_LIVE;
-    node->set = live_set;
-    node->low = (uint32_t)(ask->bytes - ask->requested);
+    node->set = set;
+    node->low = (uint32_t)(bytes - requested);
     node->high = 0;
     node->b = 0;
     weir_range_index(range, index);
-    account_alloc(pool, ask->bytes, ask->requested);
-    WEIR_ASSERT(node->addr == start && weir_node_bytes(range, index) == ask->bytes);
-    (void)start;
+    account_alloc(pool, bytes, requested);
+}
+
+/* Takes the first `bytes` of a free node. */
+static inline uint32_t node_cut(weir_range *range, uint32_t index, uint64_t bytes)
+{
+    if (weir_node_bytes(range, index) != bytes) return weir_range_cut(range, index, bytes);
+    weir_range_unfile(range, index);
+    return index;
 }
 
 /* Takes a free node out of its bin and cuts the block out of it; what is left is filed as it was. */
-static inline uint32_t carve_filed(weir_pool *pool, const weir_ask *ask, uint32_t index,
-                                   uint64_t start, uint16_t live_set)
+static uint32_t carve_filed(weir_pool *pool, const weir_ask *ask, uint32_t index, uint64_t start,
+                            uint16_t set)
 {
     weir_range *range = &pool->range;
-    weir_range_unfile(range, index);
-    if (WEIR_UNLIKELY(range->node[index].addr != start)) {
-        uint32_t upper = weir_range_split(range, index, start);
-        weir_range_file(range, index);
-        index = upper;
+    uint64_t addr = range->node[index].addr;
+    if (addr != start) {
+        uint32_t below = weir_range_cut(range, index, start - addr);
+        weir_range_file(range, below);
     }
-    if (weir_node_end(range, index) != start + ask->bytes)
-        weir_range_file(range, weir_range_split(range, index, start + ask->bytes));
-    carve(pool, ask, index, start, live_set);
+    index = node_cut(range, index, ask->bytes);
+    node_born(pool, index, set, ask->bytes, ask->requested);
     return index;
 }
 
@@ -119,7 +125,7 @@ uint32_t weir_block_carve(weir_pool *pool, const weir_ask *ask, uint32_t index, 
         weir_range_free(range, index);
         index = upper;
     }
-    carve(pool, ask, index, start, live_set);
+    node_born(pool, index, live_set, ask->bytes, ask->requested);
     return index;
 }
 
@@ -240,14 +246,24 @@ static WEIR_NOINLINE void tell_alloc(weir_pool *pool, const weir_ask *ask, weir_
     weir_pool_tell(pool, &record);
 }
 
-static inline weir_status alloc_locked(weir_pool *pool, weir_ask *ask, weir_stream stream,
-                                       weir_addr *addr)
+/* A size that no address space could hold is refused without a search, and told like any refusal. */
+static weir_status alloc_impossible(weir_pool *pool, weir_ask *ask)
+{
+    ask->bytes = UINT64_MAX;
+    ask->zone = ask->zone == WEIR_ZONE_SMALL ? WEIR_ZONE_MAIN : ask->zone;
+    weir_oom_note(pool, ask, WEIR_NO_MEMORY);
+    return WEIR_NO_MEMORY;
+}
+
+/* With the lock held, which it releases. */
+static weir_status alloc_and_unlock(weir_pool *pool, weir_ask *ask, weir_stream stream,
+                                    weir_addr *addr)
 {
     weir_status status = WEIR_STALE;
     weir_addr got = 0;
-    weir_pool_lock(pool);
     ask->lane = weir_order_lane(&pool->order, stream);
-    if (WEIR_LIKELY(ask->lane != WEIR_LANE_NONE)) status = alloc_checked(pool, ask, &got);
+    if (WEIR_LIKELY(ask->lane != WEIR_LANE_NONE))
+        status = ask->bytes == 0 ? alloc_impossible(pool, ask) : alloc_checked(pool, ask, &got);
     bool observed = pool->config.observer != NULL;
     weir_pool_unlock(pool);
     if (status == WEIR_OK) *addr = got;
@@ -255,33 +271,58 @@ static inline weir_status alloc_locked(weir_pool *pool, weir_ask *ask, weir_stre
     return status;
 }
 
-/* A size that no address space could hold is refused without a search, and told like any refusal. */
-static WEIR_NOINLINE weir_status alloc_impossible(weir_pool *pool, weir_ask *ask, weir_stream stream)
+/* ------------------------------------------------------------------------------------ quick -- */
+
+/* The shortest path: a fit in the lane's own set or the clean one, nothing rounded, watched, bounded
+ * or weighed. All that would forbid it is summed up in one flag. */
+void weir_block_set_careful(weir_pool *pool)
 {
-    weir_status status = WEIR_STALE;
-    weir_pool_lock(pool);
-    ask->lane = weir_order_lane(&pool->order, stream);
-    ask->bytes = UINT64_MAX;
-    if (ask->zone == WEIR_ZONE_SMALL) ask->zone = WEIR_ZONE_MAIN;
-    if (ask->lane != WEIR_LANE_NONE) {
-        status = WEIR_NO_MEMORY;
-        weir_oom_note(pool, ask, status);
+    const weir_config *config = &pool->config;
+    pool->careful = pool->rounds || pool->pressed || config->max_blocks != 0 ||
+                    config->max_split_bytes != 0 || config->observer != NULL;
+}
+
+static inline weir_addr alloc_quick(weir_pool *pool, weir_stream stream, uint64_t requested)
+{
+    weir_range *range = &pool->range;
+    uint64_t unit = pool->config.unit_bytes;
+    uint64_t bytes = (requested + unit - 1) & ~(unit - 1);
+    uint32_t lane = weir_order_lane(&pool->order, stream);
+    const weir_zone *zone = &pool->zone[bytes <= pool->config.small_bytes];
+    if (WEIR_UNLIKELY(pool->careful || bytes == 0 || range->spare <= range->reserve)) return 0;
+    if (WEIR_UNLIKELY(lane + 1 >= zone->room)) return 0;
+    uint16_t own = zone->set_of[lane + 1];
+    if (WEIR_UNLIKELY(own == WEIR_SET_HOLES)) return 0;
+    uint32_t index = weir_range_quick(range, range->set[own], bytes);
+    if (index == 0) {
+        const weir_set *clean = range->set[zone->set_of[WEIR_TAG_CLEAN]];
+        index = clean->rows == 0 ? 0 : weir_range_quick(range, clean, bytes);
+        if (index == 0) return 0;
     }
-    bool observed = pool->config.observer != NULL;
-    weir_pool_unlock(pool);
-    if (observed) tell_alloc(pool, ask, stream, status, 0);
-    return status;
+    index = node_cut(range, index, bytes);
+    node_born(pool, index, own, bytes, requested);
+    return range->node[index].addr;
+}
+
+static WEIR_NOINLINE weir_status alloc_general(weir_pool *pool, weir_stream stream, uint64_t bytes,
+                                               weir_addr *addr)
+{
+    weir_ask ask = {.bytes = round_request(pool, bytes), .requested = bytes};
+    ask.align = pool->config.unit_bytes;
+    ask.zone = ask.bytes <= pool->config.small_bytes ? WEIR_ZONE_SMALL : WEIR_ZONE_MAIN;
+    ask.wait_us = pool->config.wait_us;
+    return alloc_and_unlock(pool, &ask, stream, addr);
 }
 
 weir_status weir_alloc_on(weir_pool *pool, weir_stream stream, uint64_t bytes, weir_addr *addr)
 {
     if (WEIR_UNLIKELY(pool == NULL || addr == NULL)) return WEIR_INVALID;
-    weir_ask ask = {.bytes = round_request(pool, bytes), .requested = bytes};
-    ask.align = pool->config.unit_bytes;
-    ask.zone = ask.bytes <= pool->config.small_bytes ? WEIR_ZONE_SMALL : WEIR_ZONE_MAIN;
-    ask.wait_us = pool->config.wait_us;
-    if (WEIR_UNLIKELY(ask.bytes == 0)) return alloc_impossible(pool, &ask, stream);
-    return alloc_locked(pool, &ask, stream, addr);
+    weir_pool_lock(pool);
+    weir_addr got = alloc_quick(pool, stream, bytes);
+    if (WEIR_UNLIKELY(got == 0)) return alloc_general(pool, stream, bytes, addr);
+    weir_pool_unlock(pool);
+    *addr = got;
+    return WEIR_OK;
 }
 
 /* The zone of a domain; UINT32_MAX if there is none. The lock is held. */
@@ -332,8 +373,8 @@ weir_status weir_alloc(weir_pool *pool, const weir_request *request, weir_addr *
     if (pool == NULL || request == NULL || addr == NULL) return WEIR_INVALID;
     weir_status status = ask_from_request(pool, request, &ask, &stream);
     if (status != WEIR_OK) return status;
-    if (WEIR_UNLIKELY(ask.bytes == 0)) return alloc_impossible(pool, &ask, stream);
-    return alloc_locked(pool, &ask, stream, addr);
+    weir_pool_lock(pool);
+    return alloc_and_unlock(pool, &ask, stream, addr);
 }
 
 /* ------------------------------------------------------------------------------------- pins -- */
@@ -451,11 +492,30 @@ static weir_status free_locked(weir_pool *pool, weir_addr addr, weir_stream stre
     return free_node(pool, index, lane);
 }
 
-weir_status weir_free(weir_pool *pool, weir_addr addr, weir_stream stream)
+/* The shortest path: one lane, which outlives its frees, nothing pinned and nobody watching. */
+static inline bool free_quick(weir_pool *pool, weir_addr addr, weir_stream stream)
+{
+    weir_range *range = &pool->range;
+    uint32_t *link = weir_range_bucket(range, addr);
+    while (*link != 0 && range->node[*link].addr != addr) link = &range->node[*link].a;
+    uint32_t index = *link;
+    weir_node *node = &range->node[index];
+    uint32_t owner = weir_node_lane(pool, node);
+    if (WEIR_UNLIKELY(index == 0 || (node->b | node->high) != 0)) return false;
+    const weir_lane *own = &pool->order.lane[owner];
+    if (WEIR_UNLIKELY(!own->outlives || pool->config.observer != NULL)) return false;
+    if (stream != 0 && stream != ((weir_stream)own->generation << 16 | (owner + 1))) return false;
+    uint64_t bytes = weir_node_bytes(range, index);
+    *link = node->a;
+    account_free(pool, bytes, bytes - node->low);
+    weir_node_point_set(node, own->epoch);
+    weir_range_free(range, index);
+    return true;
+}
+
+static WEIR_NOINLINE weir_status free_general(weir_pool *pool, weir_addr addr, weir_stream stream)
 {
     weir_record record;
-    if (WEIR_UNLIKELY(pool == NULL)) return WEIR_INVALID;
-    weir_pool_lock(pool);
     weir_status status = free_locked(pool, addr, stream, &record);
     bool observed = pool->config.observer != NULL && status == WEIR_OK;
     weir_pool_unlock(pool);
@@ -465,6 +525,15 @@ weir_status weir_free(weir_pool *pool, weir_addr addr, weir_stream stream)
         weir_pool_tell(pool, &record);
     }
     return status;
+}
+
+weir_status weir_free(weir_pool *pool, weir_addr addr, weir_stream stream)
+{
+    if (WEIR_UNLIKELY(pool == NULL)) return WEIR_INVALID;
+    weir_pool_lock(pool);
+    if (WEIR_UNLIKELY(!free_quick(pool, addr, stream))) return free_general(pool, addr, stream);
+    weir_pool_unlock(pool);
+    return WEIR_OK;
 }
 
 /* ------------------------------------------------------------------------------------- uses -- */

@@ -10,7 +10,7 @@
 #include "pool.h"
 
 /* Files one free node under another set of its zone. */
-static void node_refile(weir_pool *pool, uint32_t index, uint16_t set, uint64_t point)
+static void node_tag(weir_pool *pool, uint32_t index, uint16_t set, uint64_t point)
 {
     weir_range_unfile(&pool->range, index);
     pool->range.node[index].set = set;
@@ -40,7 +40,7 @@ static void gather_passed(weir_pool *pool, uint32_t zone, uint32_t lane)
         for (uint32_t i = 0; i < count; i++) {
             uint64_t point = weir_node_point(&pool->range.node[pool->victim[i]]);
             if (!weir_order_passed(&pool->order, lane, point)) continue;
-            node_refile(pool, pool->victim[i], clean, 0);
+            node_tag(pool, pool->victim[i], clean, 0);
             again = count == WEIR_VICTIMS_MAX;
         }
     }
@@ -58,7 +58,7 @@ static void gather_clean(weir_pool *pool, uint32_t zone, uint32_t lane)
         const weir_node *next = &range->node[range->node[index].next];
         if ((prev->kind == WEIR_FREE && prev->set == own) ||
             (next->kind == WEIR_FREE && next->set == own))
-            node_refile(pool, index, own, 0);
+            node_tag(pool, index, own, 0);
     }
 }
 
@@ -67,7 +67,7 @@ static bool lane_has_free(const weir_pool *pool, uint32_t zone, uint32_t lane)
 {
     const weir_zone *in = &pool->zone[zone];
     return lane + 1 < in->room && in->set_of[lane + 1] != 0 &&
-           pool->range.set[in->set_of[lane + 1]]->count != 0;
+           pool->range.set[in->set_of[lane + 1]]->rows != 0;
 }
 
 weir_status weir_gather(weir_pool *pool, const weir_ask *ask)
@@ -106,7 +106,7 @@ uint32_t weir_gather_fit(weir_pool *pool, const weir_ask *ask, bool strand)
     const weir_zone *zone = &pool->zone[ask->zone];
     uint32_t index = weir_block_fit(pool, ask, zone->set_of[ask->lane + 1], strand);
     for (uint32_t tag = 0; tag < zone->room && index == 0; tag++)
-        if (zone->set_of[tag] != 0 && pool->range.set[zone->set_of[tag]]->bytes >= ask->bytes)
+        if (zone->set_of[tag] != 0 && pool->range.set[zone->set_of[tag]]->rows != 0)
             index = weir_block_fit(pool, ask, zone->set_of[tag], strand);
     return index;
 }

@@ -330,7 +330,7 @@ static weir_status window_back(weir_pool *pool, const weir_ask *ask, const weir_
 {
     fill with = {.ask = ask, .how = how};
     if ((how & WEIR_PLACE_GROW) != 0 && headroom_granules(pool, how) < at->missing)
-        pool->pressed = true;
+        weir_pool_press(pool, true);
     if ((how & WEIR_PLACE_GROW) != 0 && (how & WEIR_PLACE_MOVE) == 0 &&
         headroom_granules(pool, how) +
                 (pool->pages.idle_bytes >> pool->device.granule_shift) < at->missing)

@@ -198,6 +198,7 @@ static weir_status pool_init(weir_pool *pool)
     if (status == WEIR_OK) status = zone_add(pool, &zone);
     for (uint32_t i = 0; i < 16; i++)
         pool->rounds = pool->rounds || pool->config.roundup_divisions[i] > 1;
+    weir_block_set_careful(pool);
     return status;
 }
 
@@ -450,6 +451,7 @@ void weir_observer_set(weir_pool *pool, weir_observer observer, void *self)
     weir_pool_lock(pool);
     pool->config.observer = observer;
     pool->config.observer_self = self;
+    weir_block_set_careful(pool);
     weir_pool_unlock(pool);
 }
 

@@ -88,6 +88,7 @@ struct weir_pool {
     uint64_t shadow_bytes;
     uint32_t running;  /* calls that have released the lock */
     bool rounds;       /* some entry of roundup_divisions is above 1 */
+    bool careful;      /* something below or in the config forbids the shortest path: see block.c */
     bool failed_once;
     bool rescuing;     /* between quiesce and resume */
     bool pressed;      /* growth has come to its bound: blocks are placed to strand the least */
@@ -169,6 +170,13 @@ void weir_pool_note_held(weir_pool *pool, uint64_t added_bytes, uint32_t added_c
 /* The part of [addr, addr + bytes), whole pieces, that the observer hears is about to go; unlocked. */
 void weir_pool_tell_unmap(weir_pool *pool, uint64_t addr, uint64_t bytes);
 
+/* block.c: to be called whenever what `careful` stands for may have changed. */
+void weir_block_set_careful(weir_pool *pool);
+static inline void weir_pool_press(weir_pool *pool, bool pressed)
+{
+    pool->pressed = pressed;
+    weir_block_set_careful(pool);
+}
 /* block.c: the part of carve for a node in its bin: takes it out and files the rests as they were. */
 uint32_t weir_block_carve_filed(weir_pool *pool, const weir_ask *ask, uint32_t index,
                                 uint64_t start);

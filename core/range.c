@@ -2,65 +2,9 @@
 /* range: see range.h for what it owns and what must hold. */
 #include "range.h"
 
-/* ------------------------------------------------------------------------------------- bins -- */
-
-typedef struct bin {
-    uint32_t row, col;
-} bin;
-
-/* Row 0 holds the sizes below WEIR_RANGE_COLS units one by one; above, a row is a power of two and a
- * column one of its 32 equal steps. Rounds down: a node lies in the bin whose least size it reaches. */
-static inline bin bin_of(const weir_range *range, uint64_t bytes)
-{
-    uint64_t units = bytes >> range->unit_shift;
-    if (units < WEIR_RANGE_COLS) return (bin){0, (uint32_t)units};
-    uint32_t high = weir_bit_high(units);
-    return (bin){high - 4, (uint32_t)(units >> (high - 5)) & (WEIR_RANGE_COLS - 1)};
-}
-
-void weir_range_file(weir_range *range, uint32_t index)
-{
-    weir_node *node = &range->node[index];
-    weir_set *set = range->set[node->set];
-    uint64_t bytes = weir_node_bytes(range, index);
-    bin at = bin_of(range, bytes);
-    uint32_t *head = &set->head[at.row][at.col];
-    WEIR_ASSERT(at.row < WEIR_RANGE_ROWS);
-    node->kind = WEIR_FREE;
-    node->a = 0;
-    node->b = *head;
-    range->node[*head].a = index; /* node 0 takes the write when the bin is empty */
-    *head = index;
-    set->cols[at.row] |= 1u << at.col;
-    set->rows |= UINT64_C(1) << at.row;
-    set->bytes += bytes;
-    set->count++;
-}
-
-void weir_range_unfile(weir_range *range, uint32_t index)
-{
-    weir_node *node = &range->node[index];
-    weir_set *set = range->set[node->set];
-    uint64_t bytes = weir_node_bytes(range, index);
-    WEIR_ASSERT(node->kind == WEIR_FREE);
-    node->kind = WEIR_CLAIMED;
-    set->bytes -= bytes;
-    set->count--;
-    range->node[node->b].a = node->a;
-    if (node->a != 0) {
-        range->node[node->a].b = node->b;
-        return;
-    }
-    bin at = bin_of(range, bytes);
-    set->head[at.row][at.col] = node->b;
-    if (node->b != 0) return;
-    set->cols[at.row] &= ~(1u << at.col);
-    if (set->cols[at.row] == 0) set->rows &= ~(UINT64_C(1) << at.row);
-}
-
 /* ------------------------------------------------------------------------------------ nodes -- */
 
-static uint32_t node_take(weir_range *range)
+static inline uint32_t node_take(weir_range *range)
 {
     uint32_t index = range->unused;
     WEIR_ASSERT(range->spare > 0);
@@ -101,14 +45,43 @@ uint32_t weir_range_split(weir_range *range, uint32_t index, uint64_t addr)
     return upper;
 }
 
+/* Takes a node that is in no bin out of the ring; the one before it now reaches over it. */
+static inline void node_unlink(weir_range *range, uint32_t index)
+{
+    const weir_node *node = &range->node[index];
+    range->node[node->prev].next = node->next;
+    range->node[node->next].prev = node->prev;
+    node_drop(range, index);
+}
+
+uint32_t weir_range_cut(weir_range *range, uint32_t index, uint64_t bytes)
+{
+    uint32_t lower = node_take(range);
+    weir_node *node = &range->node[index];
+    weir_node *cut = &range->node[lower];
+    weir_set *set = range->set[node->set];
+    uint64_t have = weir_node_bytes(range, index);
+    weir_bin before = weir_bin_of(range, have);
+    weir_bin after = weir_bin_of(range, have - bytes);
+    WEIR_ASSERT(node->kind == WEIR_FREE && bytes < have);
+    *cut = *node;
+    cut->kind = WEIR_CLAIMED;
+    cut->next = index;
+    range->node[cut->prev].next = lower;
+    node->prev = lower;
+    node->addr += bytes;
+    if (before.row != after.row || before.col != after.col) {
+        weir_bin_pull(range, set, before, index);
+        weir_bin_push(range, set, after, index);
+    }
+    return lower;
+}
+
 void weir_range_absorb(weir_range *range, uint32_t index)
 {
-    weir_node *node = &range->node[index];
-    uint32_t next = node->next;
-    WEIR_ASSERT(node->kind != WEIR_FREE && range->node[next].kind != WEIR_FREE);
-    node->next = range->node[next].next;
-    range->node[node->next].prev = index;
-    node_drop(range, next);
+    uint32_t next = range->node[index].next;
+    WEIR_ASSERT(range->node[index].kind != WEIR_FREE && range->node[next].kind != WEIR_FREE);
+    node_unlink(range, next);
 }
 
 static inline bool node_joins(const weir_node *left, const weir_node *right)
@@ -116,25 +89,45 @@ static inline bool node_joins(const weir_node *left, const weir_node *right)
     return left->kind == WEIR_FREE && left->set == right->set;
 }
 
+/* A filed node has grown from `before` bytes: it moves to another bin if it has to. */
+static inline void node_refile(weir_range *range, uint32_t index, uint64_t before)
+{
+    weir_set *set = range->set[range->node[index].set];
+    weir_bin old = weir_bin_of(range, before);
+    weir_bin now = weir_bin_of(range, weir_node_bytes(range, index));
+    if (old.row == now.row && old.col == now.col) return;
+    weir_bin_pull(range, set, old, index);
+    weir_bin_push(range, set, now, index);
+}
+
 uint32_t weir_range_free(weir_range *range, uint32_t index)
 {
     weir_node *node = &range->node[index];
-    uint32_t prev = node->prev;
-    uint32_t next = node->next;
+    uint32_t prev = node->prev, next = node->next;
     uint64_t point = weir_node_point(node);
-    if (node_joins(&range->node[next], node)) {
-        weir_range_unfile(range, next);
-        point = weir_max(point, weir_node_point(&range->node[next]));
-        weir_range_absorb(range, index);
-    }
+    bool joins_next = node_joins(&range->node[next], node);
     if (node_joins(&range->node[prev], node)) {
-        weir_range_unfile(range, prev);
+        uint64_t before = node->addr - range->node[prev].addr;
         point = weir_max(point, weir_node_point(&range->node[prev]));
-        node->kind = WEIR_CLAIMED;
-        weir_range_absorb(range, prev);
-        index = prev;
+        if (joins_next) {
+            point = weir_max(point, weir_node_point(&range->node[next]));
+            weir_range_unfile(range, next);
+            node_unlink(range, next);
+        }
+        node_unlink(range, index);
+        weir_node_point_set(&range->node[prev], point);
+        node_refile(range, prev, before);
+        return prev;
     }
-    weir_node_point_set(&range->node[index], point);
+    if (joins_next) {
+        uint64_t before = weir_node_bytes(range, next);
+        point = weir_max(point, weir_node_point(&range->node[next]));
+        range->node[next].addr = node->addr;
+        node_unlink(range, index);
+        weir_node_point_set(&range->node[next], point);
+        node_refile(range, next, before);
+        return next;
+    }
     weir_range_file(range, index);
     return index;
 }
@@ -173,7 +166,7 @@ static uint32_t bin_best(const weir_range *range, uint32_t index, uint64_t bytes
 }
 
 /* Moves to the next bin that is not empty, the given one included. */
-static inline bool bin_next(const weir_set *set, bin *at)
+static inline bool bin_next(const weir_set *set, weir_bin *at)
 {
     uint32_t cols = at->col < 32 ? set->cols[at->row] & (~0u << at->col) : 0;
     if (cols == 0) {
@@ -186,11 +179,41 @@ static inline bool bin_next(const weir_set *set, bin *at)
     return true;
 }
 
+/* The shortest of the first nodes in a bin that hold `bytes`; their alignment is the unit's. */
+static inline uint32_t bin_quick(const weir_range *range, uint32_t index, uint64_t bytes)
+{
+    uint32_t best = 0;
+    uint64_t best_bytes = UINT64_MAX;
+    for (uint32_t look = WEIR_RANGE_LOOK; index != 0 && look != 0; look--) {
+        const weir_node *node = &range->node[index];
+        uint64_t have = range->node[node->next].addr - node->addr;
+        if (have == bytes) return index;
+        if (have > bytes && have < best_bytes) {
+            best = index;
+            best_bytes = have;
+        }
+        index = node->b;
+    }
+    return best;
+}
+
+uint32_t weir_range_quick(const weir_range *range, const weir_set *set, uint64_t bytes)
+{
+    weir_bin at = weir_bin_of(range, bytes);
+    if (WEIR_UNLIKELY(at.row >= WEIR_RANGE_ROWS)) return 0;
+    if ((set->cols[at.row] >> at.col & 1) != 0) {
+        uint32_t found = bin_quick(range, set->head[at.row][at.col], bytes);
+        if (found != 0) return found;
+    }
+    at.col++;
+    return bin_next(set, &at) ? bin_quick(range, set->head[at.row][at.col], bytes) : 0;
+}
+
 uint32_t weir_range_find(const weir_range *range, uint16_t set_index, uint64_t bytes,
                          uint64_t align, uint64_t *start)
 {
     const weir_set *set = range->set[set_index];
-    bin at = bin_of(range, bytes);
+    weir_bin at = weir_bin_of(range, bytes);
     if (at.row >= WEIR_RANGE_ROWS) return 0;
     while (bin_next(set, &at)) {
         uint32_t found = bin_best(range, set->head[at.row][at.col], bytes, align, start);
@@ -204,7 +227,7 @@ uint32_t weir_range_each(const weir_range *range, uint16_t set_index, uint64_t b
                          weir_cursor *cursor)
 {
     const weir_set *set = range->set[set_index];
-    bin least = bin_of(range, bytes_min);
+    weir_bin least = weir_bin_of(range, bytes_min);
     while (cursor->next == 0) {
         uint64_t rows = set->rows;
         uint32_t cols = 0;
@@ -233,13 +256,13 @@ uint32_t weir_range_each_up(const weir_range *range, uint16_t set_index, uint64_
 {
     const weir_set *set = range->set[set_index];
     if (!cursor->begun) {
-        bin least = bin_of(range, bytes_min);
+        weir_bin least = weir_bin_of(range, bytes_min);
         cursor->row = least.row;
         cursor->col = least.col;
         cursor->begun = true;
     }
     if (cursor->next == 0) {
-        bin at = {cursor->row, cursor->col};
+        weir_bin at = {cursor->row, cursor->col};
         if (at.row >= WEIR_RANGE_ROWS || !bin_next(set, &at)) return 0;
         cursor->next = set->head[at.row][at.col];
         cursor->row = at.row;
@@ -252,30 +275,24 @@ uint32_t weir_range_each_up(const weir_range *range, uint16_t set_index, uint64_
 
 /* ------------------------------------------------------------------------------------ index -- */
 
-static inline uint32_t *bucket_of(const weir_range *range, uint64_t addr)
-{
-    uint64_t key = (addr >> range->unit_shift) * UINT64_C(0x9E3779B97F4A7C15);
-    return &range->bucket[key >> range->bucket_shift];
-}
-
 void weir_range_index(weir_range *range, uint32_t index)
 {
     weir_node *node = &range->node[index];
-    uint32_t *head = bucket_of(range, node->addr);
+    uint32_t *head = weir_range_bucket(range, node->addr);
     node->a = *head;
     *head = index;
 }
 
 uint32_t weir_range_lookup(const weir_range *range, uint64_t addr)
 {
-    uint32_t index = *bucket_of(range, addr);
+    uint32_t index = *weir_range_bucket(range, addr);
     while (index != 0 && range->node[index].addr != addr) index = range->node[index].a;
     return index;
 }
 
 uint32_t weir_range_unindex(weir_range *range, uint64_t addr)
 {
-    uint32_t *link = bucket_of(range, addr);
+    uint32_t *link = weir_range_bucket(range, addr);
     while (*link != 0 && range->node[*link].addr != addr) link = &range->node[*link].a;
     uint32_t index = *link;
     if (index != 0) *link = range->node[index].a;
@@ -427,7 +444,6 @@ static const char *check_node(const weir_range *range, uint32_t index)
 static const char *check_set(const weir_range *range, uint16_t index, uint32_t *filed)
 {
     const weir_set *set = range->set[index];
-    uint64_t bytes = 0;
     uint32_t count = 0;
     for (uint32_t row = 0; row < WEIR_RANGE_ROWS; row++) {
         if ((set->cols[row] != 0) != ((set->rows >> row & 1) != 0)) return "R4: row bitmap";
@@ -435,17 +451,16 @@ static const char *check_set(const weir_range *range, uint16_t index, uint32_t *
             uint32_t head = set->head[row][col];
             if ((head != 0) != ((set->cols[row] >> col & 1) != 0)) return "R4: column bitmap";
             for (uint32_t at = head; at != 0; at = range->node[at].b) {
-                bin where = bin_of(range, weir_node_bytes(range, at));
+                weir_bin where = weir_bin_of(range, weir_node_bytes(range, at));
                 if (range->node[at].kind != WEIR_FREE || range->node[at].set != index)
                     return "R3: a node is in a bin it does not name";
                 if (where.row != row || where.col != col) return "R3: a node is in the wrong bin";
                 if (++count > range->node_room) return "R3: a bin is a ring";
-                bytes += weir_node_bytes(range, at);
             }
         }
     }
     *filed += count;
-    return bytes == set->bytes && count == set->count ? NULL : "R4: a set's sums";
+    return NULL;
 }
 
 const char *weir_range_check(const weir_range *range)

@@ -11,7 +11,7 @@
  * R2       no two neighbours that are both free name the same set.
  * R3       a node is in exactly one bin of its set if it is free, and in none otherwise; a live node
  *          is in exactly one chain of the index.
- * R4       a set's bitmaps tell which bins are not empty, and its bytes are the sum of its nodes.
+ * R4       a set's bitmaps tell which bins are not empty.
  * Cost     O(1), find looks at no more than 2 * WEIR_RANGE_LOOK nodes. 32 bytes for a node, 4 for
  *          its place in the index, about 6 KiB for a set.
  *
@@ -51,9 +51,7 @@ typedef struct weir_node {
 } weir_node;
 
 typedef struct weir_set {
-    uint64_t rows;
-    uint64_t bytes;
-    uint32_t count;
+    uint64_t rows; /* 0: the set is empty */
     uint32_t cols[WEIR_RANGE_ROWS];
     uint32_t head[WEIR_RANGE_ROWS][WEIR_RANGE_COLS];
 } weir_set;
@@ -116,9 +114,69 @@ static inline void weir_node_point_set(weir_node *node, uint64_t point)
     node->high = (uint8_t)(point >> 32);
 }
 
+/* Where nodes of a size lie in a set. */
+typedef struct weir_bin {
+    uint32_t row, col;
+} weir_bin;
+
+/* Row 0 holds the sizes below WEIR_RANGE_COLS units one by one; above, a row is a power of two and a
+ * column one of its 32 equal steps. Rounds down: a node lies in the bin whose least size it reaches. */
+static inline weir_bin weir_bin_of(const weir_range *range, uint64_t bytes)
+{
+    uint64_t units = bytes >> range->unit_shift;
+    if (WEIR_UNLIKELY(units < WEIR_RANGE_COLS)) return (weir_bin){0, (uint32_t)units};
+    uint32_t high = weir_bit_high(units);
+    return (weir_bin){high - 4, (uint32_t)(units >> (high - 5)) & (WEIR_RANGE_COLS - 1)};
+}
+
+static inline void weir_bin_push(weir_range *range, weir_set *set, weir_bin at, uint32_t index)
+{
+    weir_node *node = &range->node[index];
+    uint32_t *head = &set->head[at.row][at.col];
+    WEIR_ASSERT(at.row < WEIR_RANGE_ROWS);
+    node->a = 0;
+    node->b = *head;
+    range->node[*head].a = index; /* node 0 takes the write when the bin is empty */
+    *head = index;
+    set->cols[at.row] |= 1u << at.col;
+    set->rows |= UINT64_C(1) << at.row;
+}
+
+static inline void weir_bin_pull(weir_range *range, weir_set *set, weir_bin at, uint32_t index)
+{
+    const weir_node *node = &range->node[index];
+    range->node[node->b].a = node->a;
+    if (node->a != 0) {
+        range->node[node->a].b = node->b;
+        return;
+    }
+    set->head[at.row][at.col] = node->b;
+    if (node->b != 0) return;
+    set->cols[at.row] &= ~(1u << at.col);
+    if (set->cols[at.row] == 0) set->rows &= ~(UINT64_C(1) << at.row);
+}
+
 /* Files a node as free under its set without merging; takes it out again. */
-void weir_range_file(weir_range *range, uint32_t index);
-void weir_range_unfile(weir_range *range, uint32_t index);
+static inline void weir_range_file(weir_range *range, uint32_t index)
+{
+    weir_node *node = &range->node[index];
+    node->kind = WEIR_FREE;
+    weir_bin_push(range, range->set[node->set], weir_bin_of(range, weir_node_bytes(range, index)),
+                  index);
+}
+
+static inline void weir_range_unfile(weir_range *range, uint32_t index)
+{
+    weir_node *node = &range->node[index];
+    WEIR_ASSERT(node->kind == WEIR_FREE);
+    node->kind = WEIR_CLAIMED;
+    weir_bin_pull(range, range->set[node->set], weir_bin_of(range, weir_node_bytes(range, index)),
+                  index);
+}
+
+/* Cuts the first `bytes` off a filed node; gives them as a claimed node of the same set and point.
+ * The rest stays filed, and in its place where its bin is the same. Needs 1 spare node. */
+uint32_t weir_range_cut(weir_range *range, uint32_t index, uint64_t bytes);
 
 /* Frees a node that is in no bin: joins it with free neighbours of its set (the later point wins)
  * and files the result, whose index it returns. */
@@ -136,10 +194,19 @@ void weir_range_absorb(weir_range *range, uint32_t index);
 uint32_t weir_range_find(const weir_range *range, uint16_t set, uint64_t bytes, uint64_t align,
                          uint64_t *start);
 
-/* The index of live blocks. drop returns the node it took out; both return 0 if there is none. */
+/* The same for alignments no larger than the unit. */
+uint32_t weir_range_quick(const weir_range *range, const weir_set *set, uint64_t bytes);
+
+/* The index of live blocks. unindex returns the node it took out, lookup one that it leaves; both 0 if
+ * there is none. */
 void weir_range_index(weir_range *range, uint32_t index);
 uint32_t weir_range_lookup(const weir_range *range, uint64_t addr);
 uint32_t weir_range_unindex(weir_range *range, uint64_t addr);
+static inline uint32_t *weir_range_bucket(const weir_range *range, uint64_t addr)
+{
+    uint64_t key = (addr >> range->unit_shift) * UINT64_C(0x9E3779B97F4A7C15);
+    return &range->bucket[key >> range->bucket_shift];
+}
 
 /* The node of any kind that holds `addr`, found by a walk from node `near`; 0: outside. */
 uint32_t weir_range_at(const weir_range *range, uint64_t addr, uint32_t near);

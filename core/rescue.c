@@ -386,7 +386,7 @@ weir_status weir_rescue(weir_pool *pool, weir_ask *ask, uint64_t bytes)
     weir_status resumed = device->calls.lost ? WEIR_LOST : device->ops.resume(device->self);
     pool->rescuing = false;
     pool->rescues++;
-    pool->pressed = true;
+    weir_pool_press(pool, true);
     copied = pool->rescued_bytes - copied;
     if (status == WEIR_NO_MEMORY && copied != 0) status = WEIR_OK;
     rescue_tell(pool, copied);

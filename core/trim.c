@@ -174,7 +174,7 @@ weir_status weir_trim(weir_pool *pool, uint64_t keep_bytes, uint64_t wait_us, ui
     if (pool == NULL) return WEIR_INVALID;
     weir_pool_lock(pool);
     weir_status status = pool->device.calls.lost ? WEIR_LOST : WEIR_OK;
-    pool->pressed = false;
+    weir_pool_press(pool, false);
     if (status == WEIR_OK && pool->pages.held_bytes > keep_bytes && wait_us > 0)
         status = weir_gather_wait(pool, &wait_us);
     if (status == WEIR_OK || status == WEIR_WOULD_WAIT)
@@ -203,7 +203,7 @@ weir_status weir_limit_set(weir_pool *pool, uint64_t limit_bytes)
     if (pool == NULL || limit_bytes == 0) return WEIR_INVALID;
     weir_pool_lock(pool);
     pool->config.limit_bytes = limit_bytes;
-    pool->pressed = false;
+    weir_pool_press(pool, false);
     weir_status status = WEIR_OK;
     if (pool->pages.held_bytes > limit_bytes && !pool->device.calls.lost)
         status = weir_trim_to(pool, limit_bytes, &went);

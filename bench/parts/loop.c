@@ -76,8 +76,8 @@ static uint64_t loop_round_ns(loop_run *run, weir_bench_player *player, uint32_t
 
     weir_bench_play(player, run->script, first, first + run->round_steps);
     uint64_t ns = weir_clock_ns() - start;
-    uint64_t away = run->rig.meter.cost_ns - device_ns +
-                    (run->rig.meter.calls - calls) * run->clock_ps / 1000;
+    uint64_t away =
+        run->rig.meter.cost_ns - device_ns + (run->rig.meter.calls - calls) * run->clock_ps / 1000;
     return ns > away ? ns - away : 0;
 }
 

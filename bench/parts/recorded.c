@@ -27,7 +27,8 @@ static uint64_t recorded_allocs(const weir_trace *trace, uint64_t *most)
 
 static bool recorded_good(const weir_pass_result *pass, const char *name, weir_fault *fault)
 {
-    if (pass->breach.text[0] != '\0') return weir_fault_set(fault, "%s: %s", name, pass->breach.text);
+    if (pass->breach.text[0] != '\0')
+        return weir_fault_set(fault, "%s: %s", name, pass->breach.text);
     if (pass->failed > 0)
         return weir_fault_set(fault, "%s: %llu allocations failed, so the rest measures nothing",
                               name, (unsigned long long)pass->failed);
@@ -75,8 +76,8 @@ bool weir_bench_recorded(const char *path, bool probed, weir_bench_result *resul
     uint64_t allocs = recorded_allocs(&trace, &result->live_blocks);
     result->threads = 1;
     result->ops = probed ? 2 * allocs : trace.count;
-    bool good = probed ? recorded_probe(&setup, result, fault)
-                       : recorded_time(&setup, result, fault);
+    bool good =
+        probed ? recorded_probe(&setup, result, fault) : recorded_time(&setup, result, fault);
     weir_trace_free(&trace);
     return good;
 }
