@@ -35,7 +35,7 @@ static bool core_wanted(const core_options *options, const char *name)
     return strncmp(name, options->only, strlen(options->only)) == 0;
 }
 
-/* ---------------------------------------------------------------------------------- workloads -- */
+/* --------------------------------------------------------------------------------- workloads -- */
 
 static bool core_traces(const core_options *options, char **path, weir_fault *fault)
 {
@@ -106,7 +106,7 @@ static bool core_threads(const core_options *options, weir_fault *fault)
     return true;
 }
 
-/* --------------------------------------------------------------------------------------- main -- */
+/* -------------------------------------------------------------------------------------- main -- */
 
 static bool core_options_read(int argc, char **argv, core_options *options, weir_fault *fault)
 {

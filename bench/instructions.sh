@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Counts the instructions of the core for each operation, exactly, with valgrind's callgrind.
 # Counted is what weir_alloc_on, weir_free and weir_use execute, and all below them; what a device
-# call executes is not, nor the benchmark's own loop. The same build gives the same numbers each time.
+# call executes is not, nor the benchmark's own loop. The same build gives the same numbers on each
+# run.
 #
 #     bench/instructions.sh [--json] [--check] [--only PREFIX] [--build DIR] [--keep DIR] [TRACE...]
 #
@@ -98,7 +99,7 @@ awk -v json="$json" -v check="$check" -v traces_most="$TARGET_TRACES" -v live_mo
     }
     {
         name = field("workload"); ops = field("ops"); live = field("live_blocks")
-        if (!(name in alloc) || alloc[name] == 0) { broken = name; exit }
+        if (alloc[name] + 0 == 0 || free[name] + 0 == 0) { broken = name; exit }
         per = (alloc[name] + free[name]) / ops
         if (json) printf "{\"schema\":\"weir.bench.instructions/1\",\"workload\":\"%s\"," \
             "\"live_blocks\":%d,\"ops\":%d,\"instructions_per_op\":%.3f," \
@@ -110,7 +111,11 @@ awk -v json="$json" -v check="$check" -v traces_most="$TARGET_TRACES" -v live_mo
         of[name] = per
     }
     END {
-        if (broken != "") { print "instructions.sh: no profile of " broken > "/dev/stderr"; exit 2 }
+        if (broken != "") {
+            print "instructions.sh: " broken ": the profile names no call of weir_alloc_on or " \
+                "weir_free; build without link-time optimization" > "/dev/stderr"
+            exit 2
+        }
         if (traces > 0)
             summary("traces_per_op", "instructions per op, geometric mean of " traces " traces",
                 exp(sum / traces), traces_most)

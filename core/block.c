@@ -71,7 +71,7 @@ uint64_t weir_node_point_for(const weir_pool *pool, const weir_node *node, const
 /* ------------------------------------------------------------------------------------ carve -- */
 
 /* Makes a claimed node of exactly the right size a live block. */
-static inline void node_born(weir_pool *pool, uint32_t index, uint16_t set, uint64_t bytes,
+static WEIR_HOT void node_born(weir_pool *pool, uint32_t index, uint16_t set, uint64_t bytes,
                              uint64_t requested)
 {
     weir_range *range = &pool->range;
@@ -87,11 +87,11 @@ static inline void node_born(weir_pool *pool, uint32_t index, uint16_t set, uint
 }
 
 /* Takes the first `bytes` of a free node. */
-static inline uint32_t node_cut(weir_range *range, uint32_t index, uint64_t bytes)
+static uint32_t node_cut(weir_range *range, uint32_t index, uint64_t bytes)
 {
-    if (weir_node_bytes(range, index) != bytes) return weir_range_cut(range, index, bytes);
-    weir_range_unfile(range, index);
-    return index;
+    weir_set *set = range->set[range->node[index].set];
+    uint32_t bin = weir_bin_of(range, weir_node_bytes(range, index));
+    return weir_range_take(range, set, bin, index, bytes);
 }
 
 /* Takes a free node out of its bin and cuts the block out of it; what is left is filed as it was. */
@@ -101,7 +101,7 @@ static uint32_t carve_filed(weir_pool *pool, const weir_ask *ask, uint32_t index
     weir_range *range = &pool->range;
     uint64_t addr = range->node[index].addr;
     if (addr != start) {
-        uint32_t below = weir_range_cut(range, index, start - addr);
+        uint32_t below = node_cut(range, index, start - addr);
         weir_range_file(range, below);
     }
     index = node_cut(range, index, ask->bytes);
@@ -282,7 +282,7 @@ void weir_block_set_careful(weir_pool *pool)
                     config->max_split_bytes != 0 || config->observer != NULL;
 }
 
-static inline weir_addr alloc_quick(weir_pool *pool, weir_stream stream, uint64_t requested)
+static WEIR_HOT weir_addr alloc_quick(weir_pool *pool, weir_stream stream, uint64_t requested)
 {
     weir_range *range = &pool->range;
     uint64_t unit = pool->config.unit_bytes;
@@ -293,13 +293,16 @@ static inline weir_addr alloc_quick(weir_pool *pool, weir_stream stream, uint64_
     if (WEIR_UNLIKELY(lane + 1 >= zone->room)) return 0;
     uint16_t own = zone->set_of[lane + 1];
     if (WEIR_UNLIKELY(own == WEIR_SET_HOLES)) return 0;
-    uint32_t index = weir_range_quick(range, range->set[own], bytes);
+    weir_set *set = range->set[own];
+    uint32_t bin;
+    uint32_t index = weir_range_quick(range, set, bytes, &bin);
     if (index == 0) {
-        const weir_set *clean = range->set[zone->set_of[WEIR_TAG_CLEAN]];
-        index = clean->rows == 0 ? 0 : weir_range_quick(range, clean, bytes);
+        set = range->set[zone->set_of[WEIR_TAG_CLEAN]];
+        if (set->rows == 0) return 0;
+        index = weir_range_quick(range, set, bytes, &bin);
         if (index == 0) return 0;
     }
-    index = node_cut(range, index, bytes);
+    index = weir_range_take(range, set, bin, index, bytes);
     node_born(pool, index, own, bytes, requested);
     return range->node[index].addr;
 }
@@ -493,7 +496,7 @@ static weir_status free_locked(weir_pool *pool, weir_addr addr, weir_stream stre
 }
 
 /* The shortest path: one lane, which outlives its frees, nothing pinned and nobody watching. */
-static inline bool free_quick(weir_pool *pool, weir_addr addr, weir_stream stream)
+static WEIR_HOT bool free_quick(weir_pool *pool, weir_addr addr, weir_stream stream)
 {
     weir_range *range = &pool->range;
     uint32_t *link = weir_range_bucket(range, addr);
@@ -504,12 +507,12 @@ static inline bool free_quick(weir_pool *pool, weir_addr addr, weir_stream strea
     if (WEIR_UNLIKELY(index == 0 || (node->b | node->high) != 0)) return false;
     const weir_lane *own = &pool->order.lane[owner];
     if (WEIR_UNLIKELY(!own->outlives || pool->config.observer != NULL)) return false;
-    if (stream != 0 && stream != ((weir_stream)own->generation << 16 | (owner + 1))) return false;
+    if (stream != 0 && stream != own->name) return false;
     uint64_t bytes = weir_node_bytes(range, index);
     *link = node->a;
     account_free(pool, bytes, bytes - node->low);
     weir_node_point_set(node, own->epoch);
-    weir_range_free(range, index);
+    (void)weir_range_free_hot(range, index);
     return true;
 }
 

@@ -93,6 +93,7 @@ void weir_order_reuse(weir_order *order, uint32_t index, const weir_stream_desc 
     lane->generation = (uint16_t)(lane->generation + 1);
     if (lane->generation == 0) lane->generation = 1;
     lane->retired = false;
+    lane->name = weir_order_stream(order, index);
     if (lane->seen != NULL) weir_memset(lane->seen, 0, lane->seen_room * sizeof(uint64_t));
 }
 
@@ -102,6 +103,7 @@ weir_status weir_order_retire(weir_order *order, uint32_t index)
     if (status != WEIR_OK && status != WEIR_LOST) return status;
     order->lane[index].retired = true;
     order->lane[index].outlives = false;
+    order->lane[index].name = 0;
     order->retired_count++;
     return WEIR_OK;
 }

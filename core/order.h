@@ -26,6 +26,7 @@
 
 typedef struct weir_lane {
     uint64_t native, unique;
+    weir_stream name;     /* what the caller calls it; 0 once retired */
     uint64_t epoch, recorded, passed;
     uint64_t *seen;
     uint32_t seen_room;
@@ -69,13 +70,11 @@ void weir_order_init(weir_order *order, const weir_platform *platform, weir_devi
 void weir_order_fini(weir_order *order);
 
 /* The lane of a stream; WEIR_LANE_NONE if it is not one of this pool or was retired. */
-static inline uint32_t weir_order_lane(const weir_order *order, weir_stream stream)
+static WEIR_HOT uint32_t weir_order_lane(const weir_order *order, weir_stream stream)
 {
     uint32_t index = (stream & 0xFFFF) - 1;
     if (WEIR_UNLIKELY(index >= order->lane_count)) return WEIR_LANE_NONE;
-    const weir_lane *lane = &order->lane[index];
-    if (WEIR_UNLIKELY(lane->generation != stream >> 16 || lane->retired)) return WEIR_LANE_NONE;
-    return index;
+    return WEIR_LIKELY(order->lane[index].name == stream) ? index : WEIR_LANE_NONE;
 }
 weir_stream weir_order_stream(const weir_order *order, uint32_t lane);
 

@@ -4,24 +4,6 @@
 
 /* ------------------------------------------------------------------------------------ nodes -- */
 
-static inline uint32_t node_take(weir_range *range)
-{
-    uint32_t index = range->unused;
-    WEIR_ASSERT(range->spare > 0);
-    range->spare--;
-    if (index != 0) range->unused = range->node[index].next;
-    else index = range->node_count++;
-    return index;
-}
-
-static void node_drop(weir_range *range, uint32_t index)
-{
-    range->node[index].kind = WEIR_UNUSED;
-    range->node[index].next = range->unused;
-    range->unused = index;
-    range->spare++;
-}
-
 static void node_link(weir_range *range, uint32_t index, uint32_t before)
 {
     weir_node *node = &range->node[index];
@@ -34,7 +16,7 @@ static void node_link(weir_range *range, uint32_t index, uint32_t before)
 
 uint32_t weir_range_split(weir_range *range, uint32_t index, uint64_t addr)
 {
-    uint32_t upper = node_take(range);
+    uint32_t upper = weir_node_take(range);
     weir_node *node = &range->node[index];
     weir_node *rest = &range->node[upper];
     WEIR_ASSERT(addr > node->addr && addr < weir_node_end(range, index));
@@ -45,91 +27,16 @@ uint32_t weir_range_split(weir_range *range, uint32_t index, uint64_t addr)
     return upper;
 }
 
-/* Takes a node that is in no bin out of the ring; the one before it now reaches over it. */
-static inline void node_unlink(weir_range *range, uint32_t index)
+uint32_t weir_range_free(weir_range *range, uint32_t index)
 {
-    const weir_node *node = &range->node[index];
-    range->node[node->prev].next = node->next;
-    range->node[node->next].prev = node->prev;
-    node_drop(range, index);
-}
-
-uint32_t weir_range_cut(weir_range *range, uint32_t index, uint64_t bytes)
-{
-    uint32_t lower = node_take(range);
-    weir_node *node = &range->node[index];
-    weir_node *cut = &range->node[lower];
-    weir_set *set = range->set[node->set];
-    uint64_t have = weir_node_bytes(range, index);
-    weir_bin before = weir_bin_of(range, have);
-    weir_bin after = weir_bin_of(range, have - bytes);
-    WEIR_ASSERT(node->kind == WEIR_FREE && bytes < have);
-    *cut = *node;
-    cut->kind = WEIR_CLAIMED;
-    cut->next = index;
-    range->node[cut->prev].next = lower;
-    node->prev = lower;
-    node->addr += bytes;
-    if (before.row != after.row || before.col != after.col) {
-        weir_bin_pull(range, set, before, index);
-        weir_bin_push(range, set, after, index);
-    }
-    return lower;
+    return weir_range_free_hot(range, index);
 }
 
 void weir_range_absorb(weir_range *range, uint32_t index)
 {
     uint32_t next = range->node[index].next;
     WEIR_ASSERT(range->node[index].kind != WEIR_FREE && range->node[next].kind != WEIR_FREE);
-    node_unlink(range, next);
-}
-
-static inline bool node_joins(const weir_node *left, const weir_node *right)
-{
-    return left->kind == WEIR_FREE && left->set == right->set;
-}
-
-/* A filed node has grown from `before` bytes: it moves to another bin if it has to. */
-static inline void node_refile(weir_range *range, uint32_t index, uint64_t before)
-{
-    weir_set *set = range->set[range->node[index].set];
-    weir_bin old = weir_bin_of(range, before);
-    weir_bin now = weir_bin_of(range, weir_node_bytes(range, index));
-    if (old.row == now.row && old.col == now.col) return;
-    weir_bin_pull(range, set, old, index);
-    weir_bin_push(range, set, now, index);
-}
-
-uint32_t weir_range_free(weir_range *range, uint32_t index)
-{
-    weir_node *node = &range->node[index];
-    uint32_t prev = node->prev, next = node->next;
-    uint64_t point = weir_node_point(node);
-    bool joins_next = node_joins(&range->node[next], node);
-    if (node_joins(&range->node[prev], node)) {
-        uint64_t before = node->addr - range->node[prev].addr;
-        point = weir_max(point, weir_node_point(&range->node[prev]));
-        if (joins_next) {
-            point = weir_max(point, weir_node_point(&range->node[next]));
-            weir_range_unfile(range, next);
-            node_unlink(range, next);
-        }
-        node_unlink(range, index);
-        weir_node_point_set(&range->node[prev], point);
-        node_refile(range, prev, before);
-        return prev;
-    }
-    if (joins_next) {
-        uint64_t before = weir_node_bytes(range, next);
-        point = weir_max(point, weir_node_point(&range->node[next]));
-        range->node[next].addr = node->addr;
-        node_unlink(range, index);
-        weir_node_point_set(&range->node[next], point);
-        node_refile(range, next, before);
-        return next;
-    }
-    weir_range_file(range, index);
-    return index;
+    weir_node_unlink(range, next);
 }
 
 /* ------------------------------------------------------------------------------------- find -- */
@@ -165,86 +72,44 @@ static uint32_t bin_best(const weir_range *range, uint32_t index, uint64_t bytes
     return best;
 }
 
-/* Moves to the next bin that is not empty, the given one included. */
-static inline bool bin_next(const weir_set *set, weir_bin *at)
-{
-    uint32_t cols = at->col < 32 ? set->cols[at->row] & (~0u << at->col) : 0;
-    if (cols == 0) {
-        uint64_t rows = set->rows & (~UINT64_C(0) << 1 << at->row);
-        if (rows == 0) return false;
-        at->row = weir_bit_low(rows);
-        cols = set->cols[at->row];
-    }
-    at->col = weir_bit_low(cols);
-    return true;
-}
-
-/* The shortest of the first nodes in a bin that hold `bytes`; their alignment is the unit's. */
-static inline uint32_t bin_quick(const weir_range *range, uint32_t index, uint64_t bytes)
-{
-    uint32_t best = 0;
-    uint64_t best_bytes = UINT64_MAX;
-    for (uint32_t look = WEIR_RANGE_LOOK; index != 0 && look != 0; look--) {
-        const weir_node *node = &range->node[index];
-        uint64_t have = range->node[node->next].addr - node->addr;
-        if (have == bytes) return index;
-        if (have > bytes && have < best_bytes) {
-            best = index;
-            best_bytes = have;
-        }
-        index = node->b;
-    }
-    return best;
-}
-
-uint32_t weir_range_quick(const weir_range *range, const weir_set *set, uint64_t bytes)
-{
-    weir_bin at = weir_bin_of(range, bytes);
-    if (WEIR_UNLIKELY(at.row >= WEIR_RANGE_ROWS)) return 0;
-    if ((set->cols[at.row] >> at.col & 1) != 0) {
-        uint32_t found = bin_quick(range, set->head[at.row][at.col], bytes);
-        if (found != 0) return found;
-    }
-    at.col++;
-    return bin_next(set, &at) ? bin_quick(range, set->head[at.row][at.col], bytes) : 0;
-}
-
 uint32_t weir_range_find(const weir_range *range, uint16_t set_index, uint64_t bytes,
                          uint64_t align, uint64_t *start)
 {
     const weir_set *set = range->set[set_index];
-    weir_bin at = weir_bin_of(range, bytes);
-    if (at.row >= WEIR_RANGE_ROWS) return 0;
-    while (bin_next(set, &at)) {
-        uint32_t found = bin_best(range, set->head[at.row][at.col], bytes, align, start);
+    for (uint32_t at = weir_bin_of(range, bytes); weir_bin_next(set, &at); at++) {
+        uint32_t found = bin_best(range, set->head[at], bytes, align, start);
         if (found != 0) return found;
-        at.col++;
     }
     return 0;
+}
+
+/* The last bin before `at` that is not empty. */
+static bool bin_previous(const weir_set *set, uint32_t *at)
+{
+    uint32_t row = *at >> 5;
+    uint32_t cols = row < WEIR_RANGE_ROWS ? set->cols[row] & ((1u << (*at & 31)) - 1) : 0;
+    if (cols == 0) {
+        uint64_t rows = row < 64 ? set->rows & ((UINT64_C(1) << row) - 1) : set->rows;
+        if (rows == 0) return false;
+        row = weir_bit_high(rows);
+        cols = set->cols[row];
+    }
+    *at = (row << 5) + weir_bit_high(cols);
+    return true;
 }
 
 uint32_t weir_range_each(const weir_range *range, uint16_t set_index, uint64_t bytes_min,
                          weir_cursor *cursor)
 {
     const weir_set *set = range->set[set_index];
-    weir_bin least = weir_bin_of(range, bytes_min);
-    while (cursor->next == 0) {
-        uint64_t rows = set->rows;
-        uint32_t cols = 0;
-        if (cursor->begun) {
-            cols = set->cols[cursor->row] & ((1u << cursor->col) - 1);
-            rows &= (UINT64_C(1) << cursor->row) - 1;
-        }
-        cursor->begun = true;
-        if (cols == 0) {
-            if (rows == 0) return 0;
-            cursor->row = weir_bit_high(rows);
-            cols = set->cols[cursor->row];
-        }
-        cursor->col = weir_bit_high(cols);
-        if (cursor->row < least.row || (cursor->row == least.row && cursor->col < least.col))
+    if (!cursor->begun) cursor->bin = WEIR_RANGE_BINS;
+    cursor->begun = true;
+    if (cursor->next == 0) {
+        if (!bin_previous(set, &cursor->bin) || cursor->bin < weir_bin_of(range, bytes_min)) {
+            cursor->bin = 0;
             return 0;
-        cursor->next = set->head[cursor->row][cursor->col];
+        }
+        cursor->next = set->head[cursor->bin];
     }
     uint32_t index = cursor->next;
     cursor->next = range->node[index].b;
@@ -255,18 +120,11 @@ uint32_t weir_range_each_up(const weir_range *range, uint16_t set_index, uint64_
                             weir_cursor *cursor)
 {
     const weir_set *set = range->set[set_index];
-    if (!cursor->begun) {
-        weir_bin least = weir_bin_of(range, bytes_min);
-        cursor->row = least.row;
-        cursor->col = least.col;
-        cursor->begun = true;
-    }
+    if (!cursor->begun) cursor->bin = weir_bin_of(range, bytes_min);
+    cursor->begun = true;
     if (cursor->next == 0) {
-        weir_bin at = {cursor->row, cursor->col};
-        if (at.row >= WEIR_RANGE_ROWS || !bin_next(set, &at)) return 0;
-        cursor->next = set->head[at.row][at.col];
-        cursor->row = at.row;
-        cursor->col = at.col + 1;
+        if (!weir_bin_next(set, &cursor->bin)) return 0;
+        cursor->next = set->head[cursor->bin++];
     }
     uint32_t index = cursor->next;
     cursor->next = range->node[index].b;
@@ -274,14 +132,6 @@ uint32_t weir_range_each_up(const weir_range *range, uint16_t set_index, uint64_
 }
 
 /* ------------------------------------------------------------------------------------ index -- */
-
-void weir_range_index(weir_range *range, uint32_t index)
-{
-    weir_node *node = &range->node[index];
-    uint32_t *head = weir_range_bucket(range, node->addr);
-    node->a = *head;
-    *head = index;
-}
 
 uint32_t weir_range_lookup(const weir_range *range, uint64_t addr)
 {
@@ -317,8 +167,8 @@ uint32_t weir_range_span_add(weir_range *range, uint64_t addr, uint64_t bytes, u
     uint32_t before = 0;
     while (range->node[before].next != 0 && range->node[range->node[before].next].addr <= addr)
         before = range->node[before].next;
-    uint32_t index = node_take(range);
-    uint32_t fence = node_take(range);
+    uint32_t index = weir_node_take(range);
+    uint32_t fence = weir_node_take(range);
     range->node[index] = (weir_node){.addr = addr, .set = set, .kind = WEIR_CLAIMED};
     range->node[fence] = (weir_node){.addr = addr + bytes, .kind = WEIR_FENCE};
     node_link(range, index, before);
@@ -333,7 +183,7 @@ void weir_range_span_drop(weir_range *range, uint32_t index)
     uint32_t prev = range->node[index].prev;
     range->node[prev].next = range->node[index].next;
     range->node[range->node[index].next].prev = prev;
-    node_drop(range, index);
+    weir_node_drop(range, index);
 }
 
 /* ----------------------------------------------------------------------------------- memory -- */
@@ -441,26 +291,30 @@ static const char *check_node(const weir_range *range, uint32_t index)
     return NULL;
 }
 
+static const char *check_bin(const weir_range *range, uint16_t index, uint32_t bin, uint32_t *filed)
+{
+    for (uint32_t at = range->set[index]->head[bin]; at != 0; at = range->node[at].b) {
+        if (range->node[at].kind != WEIR_FREE || range->node[at].set != index)
+            return "R3: a node is in a bin it does not name";
+        if (weir_bin_of(range, weir_node_bytes(range, at)) != bin)
+            return "R3: a node is in the wrong bin";
+        if (++*filed > range->node_room) return "R3: a bin is a ring";
+    }
+    return NULL;
+}
+
 static const char *check_set(const weir_range *range, uint16_t index, uint32_t *filed)
 {
     const weir_set *set = range->set[index];
-    uint32_t count = 0;
-    for (uint32_t row = 0; row < WEIR_RANGE_ROWS; row++) {
+    const char *why = NULL;
+    for (uint32_t row = 0; row < WEIR_RANGE_ROWS; row++)
         if ((set->cols[row] != 0) != ((set->rows >> row & 1) != 0)) return "R4: row bitmap";
-        for (uint32_t col = 0; col < WEIR_RANGE_COLS; col++) {
-            uint32_t head = set->head[row][col];
-            if ((head != 0) != ((set->cols[row] >> col & 1) != 0)) return "R4: column bitmap";
-            for (uint32_t at = head; at != 0; at = range->node[at].b) {
-                weir_bin where = weir_bin_of(range, weir_node_bytes(range, at));
-                if (range->node[at].kind != WEIR_FREE || range->node[at].set != index)
-                    return "R3: a node is in a bin it does not name";
-                if (where.row != row || where.col != col) return "R3: a node is in the wrong bin";
-                if (++count > range->node_room) return "R3: a bin is a ring";
-            }
-        }
+    for (uint32_t bin = 0; bin < WEIR_RANGE_BINS && why == NULL; bin++) {
+        if ((set->head[bin] != 0) != ((set->cols[bin >> 5] >> (bin & 31) & 1) != 0))
+            return "R4: column bitmap";
+        why = check_bin(range, index, bin, filed);
     }
-    *filed += count;
-    return NULL;
+    return why;
 }
 
 const char *weir_range_check(const weir_range *range)

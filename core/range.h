@@ -27,6 +27,7 @@
 #define WEIR_RANGE_LOOK 16 /* nodes that a search looks at in one bin */
 #define WEIR_RANGE_ROWS 44 /* powers of two of units */
 #define WEIR_RANGE_COLS 32 /* steps in each of them */
+#define WEIR_RANGE_BINS (WEIR_RANGE_ROWS * WEIR_RANGE_COLS)
 
 typedef enum weir_kind {
     WEIR_UNUSED = 0,
@@ -53,7 +54,7 @@ typedef struct weir_node {
 typedef struct weir_set {
     uint64_t rows; /* 0: the set is empty */
     uint32_t cols[WEIR_RANGE_ROWS];
-    uint32_t head[WEIR_RANGE_ROWS][WEIR_RANGE_COLS];
+    uint32_t head[WEIR_RANGE_BINS]; /* by weir_bin_of */
 } weir_set;
 
 typedef struct weir_range {
@@ -114,50 +115,46 @@ static inline void weir_node_point_set(weir_node *node, uint64_t point)
     node->high = (uint8_t)(point >> 32);
 }
 
-/* Where nodes of a size lie in a set. */
-typedef struct weir_bin {
-    uint32_t row, col;
-} weir_bin;
-
-/* Row 0 holds the sizes below WEIR_RANGE_COLS units one by one; above, a row is a power of two and a
- * column one of its 32 equal steps. Rounds down: a node lies in the bin whose least size it reaches. */
-static inline weir_bin weir_bin_of(const weir_range *range, uint64_t bytes)
+/* The bin of a size. The first 32 bins hold the sizes below 32 units one by one; after them every 32
+ * are a power of two in equal steps. Rounds down: a node lies in the bin whose least size it reaches. */
+static WEIR_HOT uint32_t weir_bin_of(const weir_range *range, uint64_t bytes)
 {
     uint64_t units = bytes >> range->unit_shift;
-    if (WEIR_UNLIKELY(units < WEIR_RANGE_COLS)) return (weir_bin){0, (uint32_t)units};
-    uint32_t high = weir_bit_high(units);
-    return (weir_bin){high - 4, (uint32_t)(units >> (high - 5)) & (WEIR_RANGE_COLS - 1)};
+    uint32_t shift = weir_bit_high(units | WEIR_RANGE_COLS) - 5;
+    return (shift << 5) + (uint32_t)(units >> shift);
 }
 
-static inline void weir_bin_push(weir_range *range, weir_set *set, weir_bin at, uint32_t index)
+static WEIR_HOT void weir_bin_push(weir_range *range, weir_set *set, uint32_t at, uint32_t index)
 {
     weir_node *node = &range->node[index];
-    uint32_t *head = &set->head[at.row][at.col];
-    WEIR_ASSERT(at.row < WEIR_RANGE_ROWS);
+    uint32_t head = set->head[at];
+    WEIR_ASSERT(at < WEIR_RANGE_BINS);
     node->a = 0;
-    node->b = *head;
-    range->node[*head].a = index; /* node 0 takes the write when the bin is empty */
-    *head = index;
-    set->cols[at.row] |= 1u << at.col;
-    set->rows |= UINT64_C(1) << at.row;
+    node->b = head;
+    range->node[head].a = index; /* node 0 takes the write when the bin is empty */
+    set->head[at] = index;
+    set->cols[at >> 5] |= 1u << (at & 31);
+    set->rows |= UINT64_C(1) << (at >> 5);
 }
 
-static inline void weir_bin_pull(weir_range *range, weir_set *set, weir_bin at, uint32_t index)
+static WEIR_HOT void weir_bin_pull(weir_range *range, weir_set *set, uint32_t at, uint32_t index)
 {
     const weir_node *node = &range->node[index];
-    range->node[node->b].a = node->a;
-    if (node->a != 0) {
-        range->node[node->a].b = node->b;
+    uint32_t before = node->a, after = node->b;
+    range->node[after].a = before;
+    if (before != 0) {
+        range->node[before].b = after;
         return;
     }
-    set->head[at.row][at.col] = node->b;
-    if (node->b != 0) return;
-    set->cols[at.row] &= ~(1u << at.col);
-    if (set->cols[at.row] == 0) set->rows &= ~(UINT64_C(1) << at.row);
+    set->head[at] = after;
+    if (after != 0) return;
+    uint32_t cols = set->cols[at >> 5] & ~(1u << (at & 31));
+    set->cols[at >> 5] = cols;
+    if (cols == 0) set->rows &= ~(UINT64_C(1) << (at >> 5));
 }
 
 /* Files a node as free under its set without merging; takes it out again. */
-static inline void weir_range_file(weir_range *range, uint32_t index)
+static WEIR_HOT void weir_range_file(weir_range *range, uint32_t index)
 {
     weir_node *node = &range->node[index];
     node->kind = WEIR_FREE;
@@ -165,7 +162,7 @@ static inline void weir_range_file(weir_range *range, uint32_t index)
                   index);
 }
 
-static inline void weir_range_unfile(weir_range *range, uint32_t index)
+static WEIR_HOT void weir_range_unfile(weir_range *range, uint32_t index)
 {
     weir_node *node = &range->node[index];
     WEIR_ASSERT(node->kind == WEIR_FREE);
@@ -174,12 +171,113 @@ static inline void weir_range_unfile(weir_range *range, uint32_t index)
                   index);
 }
 
-/* Cuts the first `bytes` off a filed node; gives them as a claimed node of the same set and point.
- * The rest stays filed, and in its place where its bin is the same. Needs 1 spare node. */
-uint32_t weir_range_cut(weir_range *range, uint32_t index, uint64_t bytes);
+static WEIR_HOT uint32_t weir_node_take(weir_range *range)
+{
+    uint32_t index = range->unused;
+    WEIR_ASSERT(range->spare > 0);
+    range->spare--;
+    if (index != 0) range->unused = range->node[index].next;
+    else index = range->node_count++;
+    return index;
+}
+
+static WEIR_HOT void weir_node_drop(weir_range *range, uint32_t index)
+{
+    range->node[index].kind = WEIR_UNUSED;
+    range->node[index].next = range->unused;
+    range->unused = index;
+    range->spare++;
+}
+
+/* Takes a node that is in no bin out of the ring; the one before it now reaches over it. */
+static WEIR_HOT void weir_node_unlink(weir_range *range, uint32_t index)
+{
+    const weir_node *node = &range->node[index];
+    range->node[node->prev].next = node->next;
+    range->node[node->next].prev = node->prev;
+    weir_node_drop(range, index);
+}
+
+/* Takes the first `bytes` of a node that is filed in `bin` of `set`; gives a claimed node of the same
+ * set and point. The rest stays filed, and in its place where its bin is the same. Needs 1 spare
+ * node. */
+static WEIR_HOT uint32_t weir_range_take(weir_range *range, weir_set *set, uint32_t bin,
+                                         uint32_t index, uint64_t bytes)
+{
+    weir_node *node = &range->node[index];
+    uint64_t rest = range->node[node->next].addr - node->addr - bytes;
+    WEIR_ASSERT(node->kind == WEIR_FREE);
+    if (rest == 0) {
+        weir_bin_pull(range, set, bin, index);
+        node->kind = WEIR_CLAIMED;
+        return index;
+    }
+    uint32_t lower = weir_node_take(range);
+    weir_node *cut = &range->node[lower];
+    uint32_t to = weir_bin_of(range, rest);
+    *cut = *node;
+    cut->kind = WEIR_CLAIMED;
+    cut->next = index;
+    range->node[cut->prev].next = lower;
+    node->prev = lower;
+    node->addr += bytes;
+    if (bin != to) {
+        weir_bin_pull(range, set, bin, index);
+        weir_bin_push(range, set, to, index);
+    }
+    return lower;
+}
+
+static WEIR_HOT bool weir_node_joins(const weir_node *left, const weir_node *right)
+{
+    return left->kind == WEIR_FREE && left->set == right->set;
+}
+
+/* A filed node has grown from `before` bytes: it moves to another bin if it has to. */
+static WEIR_HOT void weir_node_refile(weir_range *range, uint32_t index, uint64_t before)
+{
+    weir_set *set = range->set[range->node[index].set];
+    uint32_t from = weir_bin_of(range, before);
+    uint32_t to = weir_bin_of(range, weir_node_bytes(range, index));
+    if (from == to) return;
+    weir_bin_pull(range, set, from, index);
+    weir_bin_push(range, set, to, index);
+}
 
 /* Frees a node that is in no bin: joins it with free neighbours of its set (the later point wins)
  * and files the result, whose index it returns. */
+static WEIR_HOT uint32_t weir_range_free_hot(weir_range *range, uint32_t index)
+{
+    weir_node *node = &range->node[index];
+    uint32_t prev = node->prev, next = node->next;
+    uint64_t point = weir_node_point(node);
+    bool joins_next = weir_node_joins(&range->node[next], node);
+    if (weir_node_joins(&range->node[prev], node)) {
+        uint64_t before = node->addr - range->node[prev].addr;
+        point = weir_max(point, weir_node_point(&range->node[prev]));
+        if (joins_next) {
+            point = weir_max(point, weir_node_point(&range->node[next]));
+            weir_range_unfile(range, next);
+            weir_node_unlink(range, next);
+        }
+        weir_node_unlink(range, index);
+        weir_node_point_set(&range->node[prev], point);
+        weir_node_refile(range, prev, before);
+        return prev;
+    }
+    if (joins_next) {
+        uint64_t before = weir_node_bytes(range, next);
+        point = weir_max(point, weir_node_point(&range->node[next]));
+        range->node[next].addr = node->addr;
+        weir_node_unlink(range, index);
+        weir_node_point_set(&range->node[next], point);
+        weir_node_refile(range, next, before);
+        return next;
+    }
+    weir_range_file(range, index);
+    return index;
+}
+
 uint32_t weir_range_free(weir_range *range, uint32_t index);
 
 /* Cuts a node that is in no bin at `addr`, strictly inside; returns the upper part, which has the
@@ -194,18 +292,73 @@ void weir_range_absorb(weir_range *range, uint32_t index);
 uint32_t weir_range_find(const weir_range *range, uint16_t set, uint64_t bytes, uint64_t align,
                          uint64_t *start);
 
-/* The same for alignments no larger than the unit. */
-uint32_t weir_range_quick(const weir_range *range, const weir_set *set, uint64_t bytes);
+/* Moves to the next bin that is not empty, the given one included. */
+static WEIR_HOT bool weir_bin_next(const weir_set *set, uint32_t *at)
+{
+    uint32_t row = *at >> 5;
+    if (row >= WEIR_RANGE_ROWS) return false;
+    uint32_t cols = set->cols[row] >> (*at & 31);
+    if (cols != 0) {
+        *at += weir_bit_low(cols);
+        return true;
+    }
+    uint64_t rows = set->rows >> 1 >> row;
+    if (rows == 0) return false;
+    row += 1 + weir_bit_low(rows);
+    *at = (row << 5) + weir_bit_low(set->cols[row]);
+    return true;
+}
+
+/* The shortest of the first nodes in a bin that hold `bytes`; their alignment is the unit's. */
+static WEIR_HOT uint32_t weir_bin_quick(const weir_range *range, uint32_t index, uint64_t bytes)
+{
+    uint32_t best = 0;
+    uint64_t best_bytes = UINT64_MAX;
+    for (uint32_t look = WEIR_RANGE_LOOK; index != 0 && look != 0; look--) {
+        const weir_node *node = &range->node[index];
+        uint64_t have = range->node[node->next].addr - node->addr;
+        if (have == bytes) return index;
+        if (have > bytes && have < best_bytes) {
+            best = index;
+            best_bytes = have;
+        }
+        index = node->b;
+    }
+    return best;
+}
+
+/* find for alignments no larger than the unit; tells the bin too. */
+static WEIR_HOT uint32_t weir_range_quick(const weir_range *range, const weir_set *set,
+                                          uint64_t bytes, uint32_t *bin)
+{
+    uint32_t at = weir_bin_of(range, bytes);
+    if (WEIR_UNLIKELY(at >= WEIR_RANGE_BINS)) return 0;
+    *bin = at;
+    uint32_t found = weir_bin_quick(range, set->head[at], bytes);
+    if (found != 0) return found;
+    at++;
+    if (!weir_bin_next(set, &at)) return 0;
+    *bin = at;
+    return weir_bin_quick(range, set->head[at], bytes);
+}
+
 
 /* The index of live blocks. unindex returns the node it took out, lookup one that it leaves; both 0 if
  * there is none. */
-void weir_range_index(weir_range *range, uint32_t index);
 uint32_t weir_range_lookup(const weir_range *range, uint64_t addr);
 uint32_t weir_range_unindex(weir_range *range, uint64_t addr);
-static inline uint32_t *weir_range_bucket(const weir_range *range, uint64_t addr)
+static WEIR_HOT uint32_t *weir_range_bucket(const weir_range *range, uint64_t addr)
 {
     uint64_t key = (addr >> range->unit_shift) * UINT64_C(0x9E3779B97F4A7C15);
     return &range->bucket[key >> range->bucket_shift];
+}
+
+static WEIR_HOT void weir_range_index(weir_range *range, uint32_t index)
+{
+    weir_node *node = &range->node[index];
+    uint32_t *head = weir_range_bucket(range, node->addr);
+    node->a = *head;
+    *head = index;
 }
 
 /* The node of any kind that holds `addr`, found by a walk from node `near`; 0: outside. */
@@ -215,7 +368,7 @@ uint32_t weir_range_at(const weir_range *range, uint64_t addr, uint32_t near);
  * returns 0. The set must not change in between. */
 typedef struct weir_cursor {
     uint32_t next;
-    uint32_t row, col;
+    uint32_t bin;
     bool begun;
 } weir_cursor;
 uint32_t weir_range_each(const weir_range *range, uint16_t set, uint64_t bytes_min,

@@ -99,6 +99,8 @@ static uint32_t segment_find_free(weir_pool *pool)
     return 0;
 }
 
+/* Its addresses leave the books before the device has them back: it may give them to another call
+ * at once. */
 static weir_status segment_give(weir_pool *pool, uint32_t index)
 {
     weir_device *device = &pool->device;
@@ -106,21 +108,17 @@ static weir_status segment_give(weir_pool *pool, uint32_t index)
     uint64_t bytes = weir_node_bytes(&pool->range, index);
     uint32_t which = weir_pages_at(&pool->pages, addr);
     weir_range_unfile(&pool->range, index);
+    weir_range_span_drop(&pool->range, index);
     weir_pages_displace(&pool->pages, which);
+    weir_pages_span_drop(&pool->pages, addr);
     weir_calls calls = weir_pool_release(pool);
     weir_pool_tell_unmap(pool, addr, bytes);
     weir_status status =
         WEIR_DEVICE_CALL(device, &calls, releases, segment_free(device->self, addr, bytes));
     weir_pool_acquire(pool, &calls);
-    if (status != WEIR_OK) {
-        weir_pages_lose(&pool->pages, which);
-        pool->range.node[index].kind = WEIR_LOST_RANGE;
-        return status;
-    }
-    weir_pages_piece_drop(&pool->pages, which);
-    weir_pages_span_drop(&pool->pages, addr);
-    weir_range_span_drop(&pool->range, index);
-    return WEIR_OK;
+    if (status == WEIR_OK) weir_pages_piece_drop(&pool->pages, which);
+    else weir_pages_lose(&pool->pages, which);
+    return status;
 }
 
 weir_status weir_segment_trim(weir_pool *pool, uint64_t keep_bytes)

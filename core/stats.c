@@ -16,8 +16,8 @@ static uint64_t set_longest(const weir_pool *pool, uint16_t set)
     weir_cursor cursor = {.begun = false};
     uint64_t longest = 0;
     uint32_t index = weir_range_each(&pool->range, set, 0, &cursor);
-    uint32_t row = cursor.row, col = cursor.col;
-    while (index != 0 && cursor.row == row && cursor.col == col) {
+    uint32_t bin = cursor.bin;
+    while (index != 0 && cursor.bin == bin) {
         longest = weir_max(longest, weir_node_bytes(&pool->range, index));
         index = weir_range_each(&pool->range, set, 0, &cursor);
     }

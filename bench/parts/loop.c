@@ -107,7 +107,7 @@ static void loop_probe(loop_run *run, const char *name)
     WEIR_BENCH_PROBE_END(name);
 }
 
-/* -------------------------------------------------------------------------------------- whole -- */
+/* ------------------------------------------------------------------------------------- whole -- */
 
 static void loop_measure(loop_run *run, bool probed, weir_bench_result *result)
 {

@@ -4,8 +4,9 @@
  * what a pool does is all that is left in the measured loop. The same seed gives the same script on
  * every machine.
  *
- * The first `warm` steps bring the pool to its steady state; the rest is WEIR_BENCH_ROUNDS rounds of
- * as many steps each. In a round every allocation has its free or takes the place of a freed block.
+ * The first `warm` steps bring the pool to its steady state; the rest is WEIR_BENCH_ROUNDS rounds
+ * of as many steps each. In a round every allocation has its free or takes the place of a freed
+ * block.
  */
 #ifndef WEIR_BENCH_SCRIPT_H
 #define WEIR_BENCH_SCRIPT_H
@@ -35,7 +36,8 @@ bool weir_bench_script_random(weir_bench_script *script, uint32_t live, uint32_t
                               uint64_t seed);
 
 /* 600 blocks stay; each iteration goes forward and back through 48 layers, whose blocks are freed
- * last in, first out, with sizes of its own. `iterations` in a round. False where memory is short. */
+ * last in, first out, with sizes of its own. `iterations` in a round. False where memory is
+ * short. */
 bool weir_bench_script_training(weir_bench_script *script, uint32_t iterations, uint64_t seed);
 
 void weir_bench_script_free(weir_bench_script *script);

@@ -41,8 +41,8 @@ static void drive_time(drive *of)
     weir_sim_time_set(of->rig->sim, weir_sim_time(of->rig->sim) + weir_drive_below(of, 100));
 }
 
-/* Calls that a pool must survive whenever they fail. Not those of which the driver makes some itself,
- * nor unmaps while there is none to undo what a failed call had begun. */
+/* One call that a pool must survive whenever it fails: only one is out at a time, as a second may hit
+ * what undoes the first. Not those of which the driver makes some itself. */
 static void drive_fault(drive *of)
 {
     static const weir_sim_call calls[] = {WEIR_SIM_va_reserve,    WEIR_SIM_handle_create, WEIR_SIM_map,
@@ -53,6 +53,8 @@ static void drive_fault(drive *of)
     weir_sim_call call = calls[weir_drive_below(of, sizeof(calls) / sizeof(calls[0]))];
     uint64_t k = weir_drive_below(of, 3) == 0 ? 0 : 1 + weir_drive_below(of, 4);
     if (!of->options.faults) return;
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+        weir_sim_fail(of->rig->sim, calls[i], 0, false, WEIR_OK);
     weir_sim_fail(of->rig->sim, call, k, false, answers[weir_drive_below(of, 2)]);
 }
 

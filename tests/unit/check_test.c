@@ -157,9 +157,9 @@ Test(check, a_claim_that_no_call_holds)
 Test(check, what_the_parts_find_is_told)
 {
     sim_rig *rig = check_open();
-    rig->pool->range.set[WEIR_SET_HOLES]->count++;
+    rig->pool->range.set[WEIR_SET_HOLES]->rows ^= 1;
     EXPECT_CORRUPT(rig, "R4");
-    rig->pool->range.set[WEIR_SET_HOLES]->count--;
+    rig->pool->range.set[WEIR_SET_HOLES]->rows ^= 1;
     rig->pool->pages.held_bytes++;
     EXPECT_CORRUPT(rig, "P3");
     rig->pool->pages.held_bytes--;

@@ -183,16 +183,3 @@ Test(range_check, bitmaps_that_do_not_tell_what_is_there)
     set->cols[row] &= ~(1u << 31);
     broken_range_close(&rig);
 }
-
-Test(range_check, sums_of_a_set)
-{
-    broken_range rig;
-    broken_range_open(&rig);
-    rig.range.set[rig.set]->bytes += UNIT;
-    EXPECT_BROKEN(&rig, "R4");
-    rig.range.set[rig.set]->bytes -= UNIT;
-    rig.range.set[rig.set]->count++;
-    EXPECT_BROKEN(&rig, "R4");
-    rig.range.set[rig.set]->count--;
-    broken_range_close(&rig);
-}

@@ -88,19 +88,36 @@ static void range_bin_naive(uint64_t units, uint32_t *row, uint32_t *col)
         }
 }
 
+static uint64_t range_bin_least(uint32_t row, uint32_t col)
+{
+    return row == 0 ? col : (UINT64_C(32) + col) << (row - 1);
+}
+
+static bool range_visits(const range_rig *rig, uint64_t units)
+{
+    weir_cursor down = {.begun = false}, up = {.begun = false};
+    bool seen = weir_range_each(&rig->range, rig->set, units * UNIT, &down) != 0;
+    cr_expect_eq(weir_range_each_up(&rig->range, rig->set, units * UNIT, &up) != 0, seen);
+    return seen;
+}
+
+/* A lone node is visited for every least size of its bin and below, and for none of the next bin. */
 static void range_expect_bin(uint64_t units)
 {
     range_rig rig;
     uint32_t row, col;
     range_open(&rig);
-    uint32_t index = range_span(&rig, BASE, units * UNIT);
-    const weir_set *set = rig.range.set[rig.set];
+    range_span(&rig, BASE, units * UNIT);
     range_bin_naive(units, &row, &col);
-    cr_expect_eq(set->head[row][col], index, "%llu units are not in row %u column %u",
-                 (unsigned long long)units, row, col);
-    cr_expect_eq(set->rows, UINT64_C(1) << row);
-    cr_expect_eq(set->cols[row], 1u << col);
-    cr_expect_eq(set->bytes, units * UNIT);
+    uint64_t least = range_bin_least(row, col);
+    uint64_t next = col + 1 < WEIR_RANGE_COLS ? range_bin_least(row, col + 1) : range_bin_least(row + 1, 0);
+    cr_expect(range_visits(&rig, least), "%llu units", (unsigned long long)units);
+    cr_expect(range_visits(&rig, units), "%llu units", (unsigned long long)units);
+    cr_expect(range_visits(&rig, next - 1), "%llu units", (unsigned long long)units);
+    if (row + 1 < WEIR_RANGE_ROWS)
+        cr_expect_not(range_visits(&rig, next), "%llu units", (unsigned long long)units);
+    cr_expect_eq(rig.range.set[rig.set]->rows, UINT64_C(1) << row);
+    cr_expect_eq(rig.range.set[rig.set]->cols[row], 1u << col);
     range_close(&rig);
 }
 
@@ -228,7 +245,7 @@ Test(range, neighbours_of_one_set_join_with_the_later_point)
     cr_expect_eq(weir_range_free(range, b), a);
     cr_expect_eq(weir_node_bytes(range, a), 96 * UNIT);
     cr_expect_eq(weir_node_point(&range->node[a]), UINT64_C(7) << 32);
-    cr_expect_eq(range->set[rig.set]->count, 1);
+    cr_expect_eq(weir_bit_low(range->set[rig.set]->rows), weir_bit_high(range->set[rig.set]->rows));
     range_close(&rig);
 }
 
@@ -245,7 +262,8 @@ Test(range, neighbours_of_two_sets_stay_apart)
     weir_range_free(&rig.range, a);
     weir_range_free(&rig.range, b);
     cr_expect_eq(weir_node_bytes(&rig.range, a), 32 * UNIT);
-    cr_expect_eq(rig.range.set[other]->bytes, 32 * UNIT);
+    cr_expect_eq(weir_node_bytes(&rig.range, b), 32 * UNIT);
+    cr_expect_neq(rig.range.set[other]->rows, 0);
     range_close(&rig);
 }
 
