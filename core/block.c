@@ -12,8 +12,7 @@
 
 static inline uint32_t size_class(uint64_t bytes)
 {
-    uint32_t high = weir_bit_high(bytes | 512);
-    return high < 9 + WEIR_SIZE_CLASSES ? high - 9 : WEIR_SIZE_CLASSES - 1;
+    return weir_bit_high(bytes | 512) - 9; /* requests end below 2^46 */
 }
 
 static inline void account_alloc(weir_pool *pool, uint64_t bytes, uint64_t requested)
@@ -43,12 +42,12 @@ void weir_pool_tell(weir_pool *pool, const weir_record *record)
 
 uint32_t weir_node_lane(const weir_pool *pool, const weir_node *node)
 {
-    return (uint16_t)(pool->label[node->set].tag - 1);
+    return (uint16_t)(pool->range.set[node->set]->tag - 1);
 }
 
 bool weir_node_usable(const weir_pool *pool, const weir_node *node, const weir_ask *ask)
 {
-    const weir_label *label = &pool->label[node->set];
+    const weir_set *label = pool->range.set[node->set];
     if (node->kind != WEIR_FREE || node->set == WEIR_SET_HOLES || label->zone != ask->zone)
         return false;
     if (label->tag == WEIR_TAG_CLEAN || label->tag == ask->lane + 1) return true;
@@ -288,16 +287,16 @@ static WEIR_HOT weir_addr alloc_quick(weir_pool *pool, weir_stream stream, uint6
     uint64_t unit = pool->config.unit_bytes;
     uint64_t bytes = (requested + unit - 1) & ~(unit - 1);
     uint32_t lane = weir_order_lane(&pool->order, stream);
-    const weir_zone *zone = &pool->zone[bytes <= pool->config.small_bytes];
+    bool small = bytes <= pool->config.small_bytes;
     if (WEIR_UNLIKELY(pool->careful || bytes == 0 || range->spare <= range->reserve)) return 0;
-    if (WEIR_UNLIKELY(lane + 1 >= zone->room)) return 0;
-    uint16_t own = zone->set_of[lane + 1];
-    if (WEIR_UNLIKELY(own == WEIR_SET_HOLES)) return 0;
-    weir_set *set = range->set[own];
+    if (WEIR_UNLIKELY(lane == WEIR_LANE_NONE)) return 0;
+    weir_set *set = pool->quick[lane].set[small];
+    if (WEIR_UNLIKELY(set == NULL)) return 0;
+    uint16_t own = set->index;
     uint32_t bin;
     uint32_t index = weir_range_quick(range, set, bytes, &bin);
     if (index == 0) {
-        set = range->set[zone->set_of[WEIR_TAG_CLEAN]];
+        set = range->set[pool->zone[small].set_of[WEIR_TAG_CLEAN]];
         if (set->rows == 0) return 0;
         index = weir_range_quick(range, set, bytes, &bin);
         if (index == 0) return 0;
@@ -490,7 +489,7 @@ static weir_status free_locked(weir_pool *pool, weir_addr addr, weir_stream stre
         record->addr = addr;
         record->bytes = weir_node_bytes(&pool->range, index) - pool->range.node[index].low;
         record->stream = weir_order_stream(&pool->order, lane);
-        record->domain = weir_zone_domain(pool, pool->label[pool->range.node[index].set].zone);
+        record->domain = weir_zone_domain(pool, pool->range.set[pool->range.node[index].set]->zone);
     }
     return free_node(pool, index, lane);
 }
@@ -503,7 +502,8 @@ static WEIR_HOT bool free_quick(weir_pool *pool, weir_addr addr, weir_stream str
     while (*link != 0 && range->node[*link].addr != addr) link = &range->node[*link].a;
     uint32_t index = *link;
     weir_node *node = &range->node[index];
-    uint32_t owner = weir_node_lane(pool, node);
+    weir_set *set = range->set[node->set];
+    uint32_t owner = set->tag - 1u;
     if (WEIR_UNLIKELY(index == 0 || (node->b | node->high) != 0)) return false;
     const weir_lane *own = &pool->order.lane[owner];
     if (WEIR_UNLIKELY(!own->outlives || pool->config.observer != NULL)) return false;
@@ -511,8 +511,7 @@ static WEIR_HOT bool free_quick(weir_pool *pool, weir_addr addr, weir_stream str
     uint64_t bytes = weir_node_bytes(range, index);
     *link = node->a;
     account_free(pool, bytes, bytes - node->low);
-    weir_node_point_set(node, own->epoch);
-    (void)weir_range_free_hot(range, index);
+    (void)weir_range_free_hot(range, set, index, own->epoch);
     return true;
 }
 
@@ -621,7 +620,7 @@ static weir_status resize_locked(weir_pool *pool, weir_addr addr, uint64_t reque
     if (node->b != 0 && bytes < old_bytes) return WEIR_BUSY;
     weir_ask ask = {.bytes = bytes, .requested = requested, .align = pool->config.unit_bytes};
     ask.lane = weir_node_lane(pool, node);
-    ask.zone = pool->label[node->set].zone;
+    ask.zone = pool->range.set[node->set]->zone;
     if (pool->order.lane[ask.lane].retired) return WEIR_STALE;
     if (bytes > old_bytes) status = resize_grow(pool, index, &ask);
     if (status != WEIR_OK) return status;

@@ -2,7 +2,7 @@
 /*
  * pool: making and ending a pool, its streams and domains.
  *
- * Owns     the zones and the labels of sets.
+ * Owns     the zones, and which set stands for which zone and tag.
  * Cost     attach O(streams), and O(nodes) once in a while when retired lanes are sought for reuse;
  *          domain release O(free nodes of the domain); destroy O(everything).
  */
@@ -63,24 +63,32 @@ static weir_status zone_room(weir_pool *pool, weir_zone *zone, uint32_t tag)
     return WEIR_OK;
 }
 
-/* Makes a set and its label. */
 static weir_status set_make(weir_pool *pool, uint32_t zone, uint32_t tag, uint16_t *set)
 {
-    const weir_platform *platform = &pool->platform;
     weir_status status = weir_range_set_add(&pool->range, set);
     if (status != WEIR_OK) return status;
-    if (*set >= pool->label_room) {
-        uint32_t room = pool->range.set_room;
-        weir_label *label = (weir_label *)platform->mem_alloc(platform->self, room * sizeof(*label));
-        if (label == NULL) return WEIR_NO_METADATA; /* the set stays, unnamed and empty */
-        if (pool->label != NULL) {
-            weir_memcpy(label, pool->label, pool->label_room * sizeof(*label));
-            platform->mem_free(platform->self, pool->label, pool->label_room * sizeof(*label));
-        }
-        pool->label = label;
-        pool->label_room = room;
+    weir_set *made = pool->range.set[*set];
+    made->zone = (uint16_t)zone;
+    made->tag = (uint16_t)tag;
+    if (zone < WEIR_ZONE_DOMAINS && tag != WEIR_TAG_CLEAN) pool->quick[tag - 1].set[zone] = made;
+    return WEIR_OK;
+}
+
+weir_status weir_pool_quick_room(weir_pool *pool)
+{
+    const weir_platform *platform = &pool->platform;
+    uint32_t room = pool->quick_room == 0 ? 16 : pool->quick_room;
+    while (room <= pool->order.lane_count) room *= 2;
+    if (room == pool->quick_room) return WEIR_OK;
+    weir_quick *quick = (weir_quick *)platform->mem_alloc(platform->self, room * sizeof(*quick));
+    if (quick == NULL) return WEIR_NO_METADATA;
+    weir_memset(quick, 0, room * sizeof(*quick));
+    if (pool->quick != NULL) {
+        weir_memcpy(quick, pool->quick, pool->quick_room * sizeof(*quick));
+        platform->mem_free(platform->self, pool->quick, pool->quick_room * sizeof(*quick));
     }
-    pool->label[*set] = (weir_label){.zone = (uint16_t)zone, .tag = (uint16_t)tag};
+    pool->quick = quick;
+    pool->quick_room = room;
     return WEIR_OK;
 }
 
@@ -211,8 +219,8 @@ static void pool_free(weir_pool *pool)
                               pool->zone[i].room * sizeof(uint16_t));
     if (pool->zone != NULL)
         platform.mem_free(platform.self, pool->zone, pool->zone_room * sizeof(weir_zone));
-    if (pool->label != NULL)
-        platform.mem_free(platform.self, pool->label, pool->label_room * sizeof(weir_label));
+    if (pool->quick != NULL)
+        platform.mem_free(platform.self, pool->quick, pool->quick_room * sizeof(weir_quick));
     weir_order_fini(&pool->order);
     weir_pages_fini(&pool->pages);
     weir_range_fini(&pool->range);
@@ -362,7 +370,8 @@ weir_status weir_stream_attach(weir_pool *pool, const weir_stream_desc *given, w
     } else if (lane_find_unnamed(pool, &lane)) {
         weir_order_reuse(&pool->order, lane, &desc);
     } else {
-        status = weir_order_attach(&pool->order, &desc, &lane);
+        status = weir_pool_quick_room(pool);
+        if (status == WEIR_OK) status = weir_order_attach(&pool->order, &desc, &lane);
     }
     if (status == WEIR_OK) *stream = weir_order_stream(&pool->order, lane);
     weir_pool_unlock(pool);
@@ -399,7 +408,7 @@ static bool zone_is_empty(const weir_pool *pool, uint32_t zone)
     for (uint32_t at = range->node[0].next; at != 0; at = range->node[at].next) {
         weir_kind kind = (weir_kind)range->node[at].kind;
         if ((kind == WEIR_LIVE || kind == WEIR_CLAIMED) &&
-            pool->label[range->node[at].set].zone == zone && range->node[at].set != WEIR_SET_HOLES)
+            pool->range.set[range->node[at].set]->zone == zone && range->node[at].set != WEIR_SET_HOLES)
             return false;
     }
     return true;
@@ -420,8 +429,8 @@ weir_status weir_zone_release(weir_pool *pool, uint32_t zone)
     for (uint32_t at = range->node[0].next; at != 0; at = range->node[at].next) {
         weir_node *node = &range->node[at];
         if (node->kind == WEIR_FENCE || node->set == WEIR_SET_HOLES) continue;
-        if (pool->label[node->set].zone != zone) continue;
-        uint16_t set = pool->zone[WEIR_ZONE_MAIN].set_of[pool->label[node->set].tag];
+        if (pool->range.set[node->set]->zone != zone) continue;
+        uint16_t set = pool->zone[WEIR_ZONE_MAIN].set_of[pool->range.set[node->set]->tag];
         bool filed = node->kind == WEIR_FREE;
         if (filed) weir_range_unfile(range, at);
         node->set = set;

@@ -48,11 +48,10 @@ typedef struct weir_zone {
     bool open;
 } weir_zone;
 
-/* What a set stands for. */
-typedef struct weir_label {
-    uint16_t zone;
-    uint16_t tag;
-} weir_label;
+/* The sets of a lane in zones 0 and 1, for the shortest path; NULL: not made yet. */
+typedef struct weir_quick {
+    weir_set *set[WEIR_ZONE_DOMAINS];
+} weir_quick;
 
 /* A request after validation. */
 typedef struct weir_ask {
@@ -81,8 +80,8 @@ struct weir_pool {
     weir_config config; /* defaults filled in; limit_bytes is the one in force */
     weir_zone *zone;
     uint32_t zone_count, zone_room;
-    weir_label *label; /* by set */
-    uint32_t label_room;
+    weir_quick *quick; /* by lane, as many as the order has room for */
+    uint32_t quick_room;
     weir_list limbo;
     weir_list shadows;
     uint64_t shadow_bytes;
@@ -159,6 +158,8 @@ void weir_pool_tell(weir_pool *pool, const weir_record *record);
 
 /* pool.c: the set of a zone and a tag, made when first asked for. NO_METADATA. */
 weir_status weir_pool_set(weir_pool *pool, uint32_t zone, uint32_t tag, uint16_t *set);
+/* Sees to it that `quick` has a place for every lane. NO_METADATA. */
+weir_status weir_pool_quick_room(weir_pool *pool);
 /* Reserves another range of addresses for at least `bytes`. */
 weir_status weir_pool_span_add(weir_pool *pool, uint64_t bytes);
 /* Gives the device everything back that it takes; no block is live. */

@@ -29,7 +29,8 @@ uint32_t weir_range_split(weir_range *range, uint32_t index, uint64_t addr)
 
 uint32_t weir_range_free(weir_range *range, uint32_t index)
 {
-    return weir_range_free_hot(range, index);
+    const weir_node *node = &range->node[index];
+    return weir_range_free_hot(range, range->set[node->set], index, weir_node_point(node));
 }
 
 void weir_range_absorb(weir_range *range, uint32_t index)
@@ -235,6 +236,7 @@ weir_status weir_range_set_add(weir_range *range, uint16_t *set)
     if (fresh == NULL) return WEIR_NO_METADATA;
     weir_memset(fresh, 0, sizeof(*fresh));
     *set = (uint16_t)range->set_count;
+    fresh->index = *set;
     range->set[range->set_count++] = fresh;
     return WEIR_OK;
 }

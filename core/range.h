@@ -25,6 +25,7 @@
 #include "base.h"
 
 #define WEIR_RANGE_LOOK 16 /* nodes that a search looks at in one bin */
+#define WEIR_RANGE_LOOK_ABOVE 4 /* in a bin where every node fits, on the shortest path */
 #define WEIR_RANGE_ROWS 44 /* powers of two of units */
 #define WEIR_RANGE_COLS 32 /* steps in each of them */
 #define WEIR_RANGE_BINS (WEIR_RANGE_ROWS * WEIR_RANGE_COLS)
@@ -52,7 +53,9 @@ typedef struct weir_node {
 } weir_node;
 
 typedef struct weir_set {
-    uint64_t rows; /* 0: the set is empty */
+    uint64_t rows;            /* 0: the set is empty */
+    uint16_t index;           /* its number */
+    uint16_t zone, tag;       /* what it stands for; the range does not read these */
     uint32_t cols[WEIR_RANGE_ROWS];
     uint32_t head[WEIR_RANGE_BINS]; /* by weir_bin_of */
 } weir_set;
@@ -234,9 +237,9 @@ static WEIR_HOT bool weir_node_joins(const weir_node *left, const weir_node *rig
 }
 
 /* A filed node has grown from `before` bytes: it moves to another bin if it has to. */
-static WEIR_HOT void weir_node_refile(weir_range *range, uint32_t index, uint64_t before)
+static WEIR_HOT void weir_node_refile(weir_range *range, weir_set *set, uint32_t index,
+                                      uint64_t before)
 {
-    weir_set *set = range->set[range->node[index].set];
     uint32_t from = weir_bin_of(range, before);
     uint32_t to = weir_bin_of(range, weir_node_bytes(range, index));
     if (from == to) return;
@@ -246,23 +249,23 @@ static WEIR_HOT void weir_node_refile(weir_range *range, uint32_t index, uint64_
 
 /* Frees a node that is in no bin: joins it with free neighbours of its set (the later point wins)
  * and files the result, whose index it returns. */
-static WEIR_HOT uint32_t weir_range_free_hot(weir_range *range, uint32_t index)
+static WEIR_HOT uint32_t weir_range_free_hot(weir_range *range, weir_set *set, uint32_t index,
+                                             uint64_t point)
 {
     weir_node *node = &range->node[index];
     uint32_t prev = node->prev, next = node->next;
-    uint64_t point = weir_node_point(node);
     bool joins_next = weir_node_joins(&range->node[next], node);
     if (weir_node_joins(&range->node[prev], node)) {
         uint64_t before = node->addr - range->node[prev].addr;
         point = weir_max(point, weir_node_point(&range->node[prev]));
         if (joins_next) {
             point = weir_max(point, weir_node_point(&range->node[next]));
-            weir_range_unfile(range, next);
+            weir_bin_pull(range, set, weir_bin_of(range, weir_node_bytes(range, next)), next);
             weir_node_unlink(range, next);
         }
         weir_node_unlink(range, index);
         weir_node_point_set(&range->node[prev], point);
-        weir_node_refile(range, prev, before);
+        weir_node_refile(range, set, prev, before);
         return prev;
     }
     if (joins_next) {
@@ -271,10 +274,12 @@ static WEIR_HOT uint32_t weir_range_free_hot(weir_range *range, uint32_t index)
         range->node[next].addr = node->addr;
         weir_node_unlink(range, index);
         weir_node_point_set(&range->node[next], point);
-        weir_node_refile(range, next, before);
+        weir_node_refile(range, set, next, before);
         return next;
     }
-    weir_range_file(range, index);
+    weir_node_point_set(node, point);
+    node->kind = WEIR_FREE;
+    weir_bin_push(range, set, weir_bin_of(range, weir_node_bytes(range, index)), index);
     return index;
 }
 
@@ -309,12 +314,13 @@ static WEIR_HOT bool weir_bin_next(const weir_set *set, uint32_t *at)
     return true;
 }
 
-/* The shortest of the first nodes in a bin that hold `bytes`; their alignment is the unit's. */
-static WEIR_HOT uint32_t weir_bin_quick(const weir_range *range, uint32_t index, uint64_t bytes)
+/* The shortest of the first `look` nodes in a bin that hold `bytes`; their alignment is the unit's. */
+static WEIR_HOT uint32_t weir_bin_quick(const weir_range *range, uint32_t index, uint64_t bytes,
+                                        uint32_t look)
 {
     uint32_t best = 0;
     uint64_t best_bytes = UINT64_MAX;
-    for (uint32_t look = WEIR_RANGE_LOOK; index != 0 && look != 0; look--) {
+    for (; index != 0 && look != 0; look--) {
         const weir_node *node = &range->node[index];
         uint64_t have = range->node[node->next].addr - node->addr;
         if (have == bytes) return index;
@@ -334,12 +340,12 @@ static WEIR_HOT uint32_t weir_range_quick(const weir_range *range, const weir_se
     uint32_t at = weir_bin_of(range, bytes);
     if (WEIR_UNLIKELY(at >= WEIR_RANGE_BINS)) return 0;
     *bin = at;
-    uint32_t found = weir_bin_quick(range, set->head[at], bytes);
+    uint32_t found = weir_bin_quick(range, set->head[at], bytes, WEIR_RANGE_LOOK);
     if (found != 0) return found;
     at++;
     if (!weir_bin_next(set, &at)) return 0;
     *bin = at;
-    return weir_bin_quick(range, set->head[at], bytes);
+    return weir_bin_quick(range, set->head[at], bytes, WEIR_RANGE_LOOK_ABOVE);
 }
 
 
@@ -349,7 +355,7 @@ uint32_t weir_range_lookup(const weir_range *range, uint64_t addr);
 uint32_t weir_range_unindex(weir_range *range, uint64_t addr);
 static WEIR_HOT uint32_t *weir_range_bucket(const weir_range *range, uint64_t addr)
 {
-    uint64_t key = (addr >> range->unit_shift) * UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t key = addr * UINT64_C(0x9E3779B97F4A7C15);
     return &range->bucket[key >> range->bucket_shift];
 }
 

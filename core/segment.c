@@ -91,7 +91,7 @@ static uint32_t segment_find_free(weir_pool *pool)
         const weir_node *node = &range->node[index];
         if (which == 0 || node->kind != WEIR_FREE || weir_node_bytes(range, index) != span->bytes)
             continue;
-        if (pool->label[node->set].zone >= WEIR_ZONE_DOMAINS) continue;
+        if (pool->range.set[node->set]->zone >= WEIR_ZONE_DOMAINS) continue;
         uint32_t lane = weir_node_lane(pool, node);
         if (lane == WEIR_LANE_NONE || weir_order_passed(&pool->order, lane, weir_node_point(node)))
             return index;

@@ -141,8 +141,8 @@ static void oom_note_node(weir_pool *pool, const weir_ask *ask, uint32_t index, 
     uint64_t bytes = weir_node_bytes(&pool->range, index);
     if (node->kind == WEIR_LIMBO) oom->other_stream_bytes += bytes;
     if (node->kind != WEIR_FREE || node->set == WEIR_SET_HOLES) return;
-    if (pool->label[node->set].zone != ask->zone) {
-        if (pool->label[node->set].zone >= WEIR_ZONE_DOMAINS) oom->domain_bytes += bytes;
+    if (pool->range.set[node->set]->zone != ask->zone) {
+        if (pool->range.set[node->set]->zone >= WEIR_ZONE_DOMAINS) oom->domain_bytes += bytes;
         return;
     }
     if (!weir_node_usable(pool, node, ask)) {
@@ -217,7 +217,7 @@ static uint32_t node_pins(const weir_pool *pool, const weir_node *node)
 static void block_describe(const weir_pool *pool, uint32_t index, weir_block *block)
 {
     const weir_node *node = &pool->range.node[index];
-    const weir_label *label = &pool->label[node->set];
+    const weir_set *label = pool->range.set[node->set];
     uint32_t lane = weir_node_lane(pool, node);
     bool live = node->kind == WEIR_LIVE;
     bool hole = node->set == WEIR_SET_HOLES || node->kind == WEIR_LOST_RANGE;

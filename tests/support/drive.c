@@ -179,6 +179,7 @@ static void drive_close(drive *of)
         weir_sim_fail(of->rig->sim, (weir_sim_call)call, 0, false, WEIR_OK);
     weir_host_memory_fail(&of->rig->memory, 0, false);
     for (uint32_t i = 0; i < of->rig->streams; i++) weir_sim_go(of->rig->sim, of->rig->native[i]);
+    of->stats = weir_rig_stats(of->rig);
     while (of->model.count != 0) weir_drive_free(of);
     weir_sim_sync(of->rig->sim, 0);
     ASSERT_OK(weir_finish(of->rig->pool, WEIR_FOREVER));

@@ -38,6 +38,7 @@ typedef struct drive {
     weir_domain domain[DRIVE_DOMAINS];
     uint32_t stalled;
     uint64_t oom, allocs, waits; /* how often calls failed for want of memory, or worked */
+    weir_stats stats;            /* before the end */
 } drive;
 
 /* Runs all steps from WEIR_TEST_SEED or the options' seed and ends the pool. Prints what is needed to

@@ -288,15 +288,67 @@ Test(block, a_large_free_run_is_cut_where_there_is_no_other_way)
     weir_rig_close(rig);
 }
 
+typedef struct block_cover {
+    weir_addr addr;
+    uint64_t bytes;
+    unsigned handles; /* that touch it */
+} block_cover;
+
+static bool block_note_cover(void *self, const weir_segment *segment)
+{
+    block_cover *cover = (block_cover *)self;
+    cover->handles += segment->addr < cover->addr + cover->bytes &&
+                      cover->addr < segment->addr + segment->bytes;
+    return true;
+}
+
+static unsigned block_handles(sim_rig *rig, weir_addr addr, uint64_t bytes)
+{
+    block_cover cover = {.addr = addr, .bytes = bytes};
+    weir_walk_segments(rig->pool, block_note_cover, &cover);
+    return cover.handles;
+}
+
 Test(block, one_handle_lies_in_one_handle)
 {
+    static const uint64_t sizes[] = {1, 512, MIB, 2 * MIB, 3 * MIB, 12 * MIB, 33 * MIB};
+    weir_addr addr[7];
     sim_rig *rig = weir_rig_open(&(rig_options){.pool = {.growth_bytes = 2 * MIB}});
+    weir_addr plain = weir_rig_alloc(rig, 0, 12 * MIB);
+    cr_expect_gt(block_handles(rig, plain, 12 * MIB), 1);
+    weir_rig_free(rig, 0, plain);
+    for (unsigned i = 0; i < 7; i++) {
+        weir_request request = weir_rig_request(rig, 0, sizes[i]);
+        request.flags = WEIR_ONE_HANDLE;
+        request.align = i % 2 == 0 ? 0 : MIB;
+        ASSERT_OK(weir_alloc(rig->pool, &request, &addr[i]));
+        cr_expect_eq(block_handles(rig, addr[i], sizes[i]), 1, "%llu bytes", (unsigned long long)sizes[i]);
+        if (i % 2 == 1) cr_expect_eq(addr[i] % MIB, 0);
+        weir_rig_write(rig, 0, addr[i], sizes[i], i);
+        weir_rig_check(rig);
+    }
+    for (unsigned i = 0; i < 7; i++) weir_rig_free(rig, 0, addr[i]);
+    weir_rig_close(rig);
+}
+
+Test(block, one_handle_takes_its_room_from_free_memory)
+{
+    sim_rig *rig = weir_rig_open(&(rig_options){.pool = {.limit_bytes = 16 * MIB,
+                                                         .growth_bytes = 2 * MIB}});
     weir_request request = weir_rig_request(rig, 0, 12 * MIB);
-    weir_addr addr = 0;
+    weir_rig_free(rig, 0, weir_rig_alloc(rig, 0, 16 * MIB));
     request.flags = WEIR_ONE_HANDLE;
-    ASSERT_OK(weir_alloc(rig->pool, &request, &addr));
-    weir_rig_write(rig, 0, addr, 12 * MIB, 5);
-    weir_rig_free(rig, 0, addr);
+    EXPECT_STATUS(weir_rig_try(rig, request), WEIR_OK);
+    cr_expect_leq(weir_rig_stats(rig).reserved.peak, 16 * MIB);
+    weir_rig_close(rig);
+}
+
+Test(block, one_handle_on_segments)
+{
+    sim_rig *rig = weir_rig_open(&(rig_options){.sim = {.no_virtual = true}});
+    weir_request request = weir_rig_request(rig, 0, 12 * MIB);
+    request.flags = WEIR_ONE_HANDLE;
+    EXPECT_STATUS(weir_rig_try(rig, request), WEIR_OK);
     weir_rig_close(rig);
 }
 

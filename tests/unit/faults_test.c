@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Every device call of a growth, a move, a trim and a rescue fails in turn, once or from then on: the
- * k-th call of each kind, for every k until the operation makes fewer. Live blocks keep their bytes,
- * every invariant holds, and what was not quarantined goes back to the device.
+ * k-th call of each kind, for every k until the operation makes fewer; then the same while nothing can
+ * be undone, as unmap or release fails too. Live blocks keep their bytes, every invariant holds, and
+ * what was not quarantined goes back to the device.
  */
 #include "slivers.h"
 
@@ -11,6 +12,7 @@ typedef struct fault {
     uint64_t k;
     bool on;
     weir_status status;
+    weir_sim_call also; /* fails for ever too; WEIR_SIM_CALLS: none */
 } fault;
 
 static const weir_sim_call fault_calls[] = {
@@ -22,11 +24,12 @@ static const weir_sim_call fault_calls[] = {
 /* Runs one operation with one fault; false once the operation makes fewer calls than k. */
 typedef bool (*fault_run)(const fault *with);
 
-static void fault_sweep(fault_run run, weir_status status)
+static void fault_sweep(fault_run run, weir_status status, weir_sim_call also)
 {
     for (size_t i = 0; i < sizeof(fault_calls) / sizeof(fault_calls[0]); i++)
         for (unsigned on = 0; on < 2; on++) {
-            fault with = {.call = fault_calls[i], .on = on == 1, .status = status};
+            fault with = {.call = fault_calls[i], .on = on == 1, .status = status, .also = also};
+            if (fault_calls[i] == also) continue;
             do with.k++;
             while (run(&with) && with.k < 400);
             cr_assert_lt(with.k, 400, "%s never came through", weir_sim_call_name(with.call));
@@ -36,12 +39,14 @@ static void fault_sweep(fault_run run, weir_status status)
 static void fault_set(sim_rig *rig, const fault *with)
 {
     weir_sim_fail(rig->sim, with->call, with->k, with->on, with->status);
+    if (with->also != WEIR_SIM_CALLS) weir_sim_fail(rig->sim, with->also, 1, true, WEIR_DEVICE);
 }
 
 /* Clears the fault and tells whether it struck. */
 static bool fault_clear(sim_rig *rig, const fault *with, uint64_t calls_before)
 {
     weir_sim_fail(rig->sim, with->call, 0, false, WEIR_OK);
+    if (with->also != WEIR_SIM_CALLS) weir_sim_fail(rig->sim, with->also, 0, false, WEIR_OK);
     return weir_rig_calls(rig, with->call) - calls_before >= with->k;
 }
 
@@ -70,7 +75,7 @@ static bool fault_growth(const fault *with)
     bool struck = fault_clear(rig, with, before);
     weir_rig_check(rig);
     weir_rig_read(rig, 0, keep, 3 * MIB, 5);
-    if (!struck) cr_expect_eq(status, WEIR_OK);
+    if (!struck && with->also == WEIR_SIM_CALLS) cr_expect_eq(status, WEIR_OK);
     if (status == WEIR_OK) weir_rig_free(rig, 0, addr);
     weir_rig_free(rig, 0, weir_rig_alloc(rig, 0, 12 * MIB));
     weir_rig_free(rig, 0, keep);
@@ -80,8 +85,14 @@ static bool fault_growth(const fault *with)
 
 Test(faults, growth)
 {
-    fault_sweep(fault_growth, WEIR_DEVICE);
-    fault_sweep(fault_growth, WEIR_NO_MEMORY);
+    fault_sweep(fault_growth, WEIR_DEVICE, WEIR_SIM_CALLS);
+    fault_sweep(fault_growth, WEIR_NO_MEMORY, WEIR_SIM_CALLS);
+}
+
+Test(faults, growth_that_cannot_be_undone)
+{
+    fault_sweep(fault_growth, WEIR_DEVICE, WEIR_SIM_unmap);
+    fault_sweep(fault_growth, WEIR_DEVICE, WEIR_SIM_handle_release);
 }
 
 /* ------------------------------------------------------------------------------------ moves -- */
@@ -106,7 +117,8 @@ static bool fault_move(const fault *with)
     (void)weir_finish(rig->pool, WEIR_FOREVER);
     bool struck = fault_clear(rig, with, before);
     weir_rig_check(rig);
-    if (!struck) cr_expect_eq(status, WEIR_OK, "%s", weir_status_name(status));
+    if (!struck && with->also == WEIR_SIM_CALLS)
+        cr_expect_eq(status, WEIR_OK, "%s", weir_status_name(status));
     for (unsigned i = 0; i < FAULT_BLOCKS; i += 2) {
         weir_rig_read(rig, 0, addr[i], 2 * MIB, i);
         weir_rig_free(rig, 0, addr[i]);
@@ -118,8 +130,14 @@ static bool fault_move(const fault *with)
 
 Test(faults, moves)
 {
-    fault_sweep(fault_move, WEIR_DEVICE);
-    fault_sweep(fault_move, WEIR_NO_MEMORY);
+    fault_sweep(fault_move, WEIR_DEVICE, WEIR_SIM_CALLS);
+    fault_sweep(fault_move, WEIR_NO_MEMORY, WEIR_SIM_CALLS);
+}
+
+Test(faults, moves_that_cannot_be_undone)
+{
+    fault_sweep(fault_move, WEIR_DEVICE, WEIR_SIM_unmap);
+    fault_sweep(fault_move, WEIR_DEVICE, WEIR_SIM_handle_release);
 }
 
 /* ------------------------------------------------------------------------------------- trim -- */
@@ -139,7 +157,7 @@ static bool fault_trim(const fault *with)
     weir_status status = weir_trim(rig->pool, 0, WEIR_FOREVER, NULL);
     bool struck = fault_clear(rig, with, before);
     weir_rig_check(rig);
-    if (!struck) cr_expect_eq(status, WEIR_OK);
+    if (!struck && with->also == WEIR_SIM_CALLS) cr_expect_eq(status, WEIR_OK);
     for (unsigned i = 0; i < 2; i++) {
         weir_rig_read(rig, i, addr[i], 2 * MIB, i);
         weir_rig_free(rig, i, addr[i]);
@@ -150,7 +168,7 @@ static bool fault_trim(const fault *with)
 
 Test(faults, trims)
 {
-    fault_sweep(fault_trim, WEIR_DEVICE);
+    fault_sweep(fault_trim, WEIR_DEVICE, WEIR_SIM_CALLS);
 }
 
 /* ----------------------------------------------------------------------------------- rescue -- */
@@ -165,7 +183,8 @@ static bool fault_rescue(const fault *with)
     fault_set(of.rig, with);
     weir_status status = weir_alloc_on(of.rig->pool, of.rig->stream[0], SLIVERS_ASK, &large);
     bool struck = fault_clear(of.rig, with, before);
-    if (!struck) cr_expect_eq(status, WEIR_OK, "%s", weir_status_name(status));
+    if (!struck && with->also == WEIR_SIM_CALLS)
+        cr_expect_eq(status, WEIR_OK, "%s", weir_status_name(status));
     if (struck && with->call == WEIR_SIM_resume) /* its owner has to start the device again */
         ASSERT_OK(weir_sim_ops(of.rig->sim)->resume(of.rig->sim));
     if (status == WEIR_LOST) {
@@ -184,20 +203,49 @@ static bool fault_rescue(const fault *with)
 }
 
 /* The calls of one kind, at each k up to the tenth and then sparsely: a rescue makes hundreds. */
-static void fault_rescue_sweep(weir_sim_call call, bool on)
+static void fault_rescue_sweep(weir_sim_call call, bool on, weir_sim_call also)
 {
-    fault with = {.call = call, .k = 1, .on = on, .status = WEIR_DEVICE};
+    fault with = {.call = call, .k = 1, .on = on, .status = WEIR_DEVICE, .also = also};
     while (fault_rescue(&with)) with.k += with.k < 10 ? 1 : with.k / 3;
 }
 
 Test(faults, rescues_when_one_call_fails)
 {
     for (size_t i = 0; i < sizeof(fault_calls) / sizeof(fault_calls[0]); i++)
-        fault_rescue_sweep(fault_calls[i], false);
+        fault_rescue_sweep(fault_calls[i], false, WEIR_SIM_CALLS);
 }
 
 Test(faults, rescues_when_a_call_fails_for_ever)
 {
     for (size_t i = 0; i < sizeof(fault_calls) / sizeof(fault_calls[0]); i++)
-        fault_rescue_sweep(fault_calls[i], true);
+        fault_rescue_sweep(fault_calls[i], true, WEIR_SIM_CALLS);
+}
+
+Test(faults, rescues_that_cannot_be_undone)
+{
+    static const weir_sim_call calls[] = {WEIR_SIM_map, WEIR_SIM_set_access, WEIR_SIM_copy,
+                                          WEIR_SIM_handle_create};
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        fault_rescue_sweep(calls[i], false, WEIR_SIM_unmap);
+        fault_rescue_sweep(calls[i], false, WEIR_SIM_handle_release);
+    }
+    fault_rescue_sweep(WEIR_SIM_set_access, true, WEIR_SIM_map);
+}
+
+/* Handles that a rescue left idle are taken first; they are idle again when they can't be mapped. */
+Test(faults, idle_handles_that_cannot_be_mapped)
+{
+    slivers of;
+    weir_slivers_open(&of, (rig_options){0});
+    weir_addr large = weir_rig_alloc(of.rig, 0, SLIVERS_ASK);
+    weir_rig_free(of.rig, 0, large);
+    ASSERT_OK(weir_trim(of.rig->pool, 0, WEIR_FOREVER, NULL));
+    for (uint64_t k = 1; k < 60; k++) {
+        weir_sim_fail(of.rig->sim, WEIR_SIM_map, k, false, WEIR_DEVICE);
+        weir_status status = weir_rig_try(of.rig, weir_rig_request(of.rig, 0, SLIVERS_ASK));
+        cr_expect(status == WEIR_OK || status == WEIR_DEVICE, "%s", weir_status_name(status));
+        weir_slivers_verify(&of);
+    }
+    weir_sim_fail(of.rig->sim, WEIR_SIM_map, 0, false, WEIR_OK);
+    weir_slivers_close(&of);
 }

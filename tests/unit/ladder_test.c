@@ -84,6 +84,68 @@ Test(ladder, the_pools_own_bound_holds_without_one_per_call)
     weir_rig_close(rig);
 }
 
+static uint64_t ladder_clock(void *self)
+{
+    host_memory *memory = (host_memory *)self;
+    return weir_sim_time(((sim_rig *)(void *)((char *)memory - offsetof(sim_rig, memory)))->sim);
+}
+
+/* Two streams end at 1000 and 2000 us and hold what a third needs; both waits have one bound. */
+static weir_status ladder_two_waits(bool clock, uint64_t wait_us)
+{
+    sim_rig *rig = weir_rig_device(&(weir_sim_config){.no_rescue = true});
+    if (clock) rig->memory.platform.now_us = ladder_clock;
+    ASSERT_OK(weir_rig_pool(rig, (weir_config){.limit_bytes = 16 * MIB, .no_stream_reuse = true}));
+    rig->streams = 3;
+    for (unsigned i = 0; i < 3; i++) weir_rig_attach(rig, i, true);
+    for (unsigned i = 0; i < 2; i++) {
+        weir_addr addr = weir_rig_alloc(rig, i, 6 * MIB);
+        weir_sim_busy_until(rig->sim, rig->native[i], (i + 1) * 1000);
+        weir_rig_write(rig, i, addr, 6 * MIB, i);
+        weir_rig_free(rig, i, addr);
+    }
+    weir_request request = weir_rig_request(rig, 2, 14 * MIB);
+    request.wait_us = wait_us;
+    weir_status status = weir_rig_try(rig, request);
+    if (clock) cr_expect_leq(weir_sim_time(rig->sim), wait_us);
+    weir_rig_close(rig);
+    return status;
+}
+
+Test(ladder, with_a_clock_a_bound_holds_for_the_sum_of_waits)
+{
+    EXPECT_STATUS(ladder_two_waits(true, 1500), WEIR_WOULD_WAIT);
+    EXPECT_STATUS(ladder_two_waits(true, 2500), WEIR_OK);
+    EXPECT_STATUS(ladder_two_waits(false, 1500), WEIR_OK);
+}
+
+/* Free runs that are too short, below the threshold or above it. */
+static uint64_t ladder_collected(uint32_t gc_permille)
+{
+    weir_addr wall[4], part[4];
+    sim_rig *rig = weir_rig_open(&(rig_options){.pool = {.limit_bytes = 100 * MIB, .no_moves = true,
+                                                         .growth_bytes = 2 * MIB,
+                                                         .gc_permille = gc_permille}});
+    for (unsigned i = 0; i < 4; i++) {
+        part[i] = weir_rig_alloc(rig, 0, 8 * MIB);
+        wall[i] = weir_rig_alloc(rig, 0, 2 * MIB);
+    }
+    for (unsigned i = 0; i < 4; i++) weir_rig_free(rig, 0, part[i]);
+    weir_addr large = weir_rig_alloc(rig, 0, 24 * MIB);
+    uint64_t releases = weir_rig_stats(rig).releases;
+    weir_rig_free(rig, 0, large);
+    for (unsigned i = 0; i < 4; i++) weir_rig_free(rig, 0, wall[i]);
+    weir_rig_close(rig);
+    return releases;
+}
+
+Test(ladder, growth_beyond_the_threshold_gives_back_what_is_free_first)
+{
+    cr_expect_eq(ladder_collected(0), 0);
+    cr_expect_eq(ladder_collected(900), 0);
+    cr_expect_gt(ladder_collected(400), 0);
+}
+
 Test(ladder, a_wait_that_would_not_help_is_not_blamed)
 {
     sim_rig *rig = weir_rig_open(&(rig_options){.streams = 2, .pool = {.limit_bytes = 16 * MIB}});

@@ -133,6 +133,33 @@ Test(order, a_point_that_someone_waits_for_is_not_reused)
     order_close(&rig);
 }
 
+/* A stream that never gets on costs 16 events, the last of which is recorded again and again. */
+Test(order, a_lane_keeps_few_points)
+{
+    order_rig rig;
+    order_open(&rig);
+    order_stall(&rig, 0);
+    for (uint32_t i = 0; i < 40; i++) ASSERT_OK(weir_order_record(&rig.order, 0));
+    order_sound(&rig);
+    cr_expect_eq(rig.order.lane[0].points, WEIR_POINTS_MAX);
+    cr_expect_eq(rig.device.calls.event_creates, WEIR_POINTS_MAX);
+    cr_expect_eq(rig.order.point[weir_order_point(&rig.order, 0, 17)].epoch, 40);
+    uint32_t last = rig.order.lane[0].last;
+    rig.order.point[last].waiters = 1; /* its event is in use: this one must not move on */
+    ASSERT_OK(weir_order_record(&rig.order, 0));
+    cr_expect_neq(rig.order.lane[0].last, last);
+    cr_expect_eq(rig.order.point[last].epoch, 40);
+    rig.order.point[last].waiters = 0;
+    weir_sim_fail(rig.sim, WEIR_SIM_event_record, 1, false, WEIR_DEVICE);
+    EXPECT_STATUS(weir_order_record(&rig.order, 0), WEIR_DEVICE);
+    order_sound(&rig);
+    order_go(&rig, 0);
+    ASSERT_OK(weir_order_poll(&rig.order, 0));
+    cr_expect_eq(rig.order.lane[0].passed, 41);
+    cr_expect_eq(rig.order.lane[0].points, 0);
+    order_close(&rig);
+}
+
 Test(order, events_are_used_again)
 {
     order_rig rig;
@@ -414,6 +441,9 @@ Test(order, check_finds_what_is_broken)
     rig.order.lane[1].seen[0] = 9;
     order_expect_broken(&rig, "O2");
     rig.order.lane[1].seen[0] = 1;
+    lane->points++;
+    order_expect_broken(&rig, "O5");
+    lane->points--;
     rig.order.retired_count++;
     order_expect_broken(&rig, "O4");
     rig.order.retired_count--;

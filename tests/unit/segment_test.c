@@ -120,6 +120,26 @@ Test(segment, short_host_memory_is_told_and_nothing_is_kept)
     cr_expect_eq(status, WEIR_OK);
 }
 
+Test(segment, what_can_neither_be_filed_nor_given_back_is_quarantined)
+{
+    rig_options options = segment_options(64 * MIB);
+    unsigned quarantined = 0;
+    for (uint64_t k = 1; k < 12; k++) {
+        sim_rig *rig = weir_rig_open(&options);
+        weir_host_memory_fail(&rig->memory, k, false);
+        weir_sim_fail(rig->sim, WEIR_SIM_segment_free, 1, false, WEIR_DEVICE);
+        weir_status status = weir_rig_try(rig, weir_rig_request(rig, 0, 8 * MIB));
+        cr_expect(status == WEIR_OK || status == WEIR_NO_METADATA, "%s", weir_status_name(status));
+        weir_rig_check(rig);
+        cr_expect_eq(weir_rig_stats(rig).reserved.current, weir_rig_calls(rig, WEIR_SIM_segment_free) *
+                                                               8 * MIB + (status == WEIR_OK ? 8 * MIB : 0));
+        quarantined += weir_rig_stats(rig).quarantined_bytes != 0;
+        weir_host_memory_fail(&rig->memory, 0, false);
+        weir_rig_close_loose(rig);
+    }
+    cr_expect_gt(quarantined, 0);
+}
+
 Test(segment, more_segments_than_the_pool_can_name)
 {
     static weir_addr addr[400];
