@@ -286,12 +286,12 @@ static WEIR_HOT weir_addr alloc_quick(weir_pool *pool, weir_stream stream, uint6
     weir_range *range = &pool->range;
     uint64_t unit = pool->config.unit_bytes;
     uint64_t bytes = (requested + unit - 1) & ~(unit - 1);
-    uint32_t lane = weir_order_lane(&pool->order, stream);
     bool small = bytes <= pool->config.small_bytes;
-    if (WEIR_UNLIKELY(pool->careful || bytes == 0 || range->spare <= range->reserve)) return 0;
-    if (WEIR_UNLIKELY(lane == WEIR_LANE_NONE)) return 0;
-    weir_set *set = pool->quick[lane].set[small];
-    if (WEIR_UNLIKELY(set == NULL)) return 0;
+    if (WEIR_UNLIKELY((stream & 0xFFFF) >= pool->quick_room)) return 0;
+    const weir_quick *lane = &pool->quick[stream & 0xFFFF];
+    if (WEIR_UNLIKELY(lane->name != stream || pool->careful || bytes == 0)) return 0;
+    weir_set *set = lane->set[small];
+    if (WEIR_UNLIKELY(set == NULL || range->spare <= range->reserve)) return 0;
     uint16_t own = set->index;
     uint32_t bin;
     uint32_t index = weir_range_quick(range, set, bytes, &bin);

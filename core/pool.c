@@ -70,7 +70,7 @@ static weir_status set_make(weir_pool *pool, uint32_t zone, uint32_t tag, uint16
     weir_set *made = pool->range.set[*set];
     made->zone = (uint16_t)zone;
     made->tag = (uint16_t)tag;
-    if (zone < WEIR_ZONE_DOMAINS && tag != WEIR_TAG_CLEAN) pool->quick[tag - 1].set[zone] = made;
+    if (zone < WEIR_ZONE_DOMAINS && tag != WEIR_TAG_CLEAN) pool->quick[tag].set[zone] = made;
     return WEIR_OK;
 }
 
@@ -78,7 +78,7 @@ weir_status weir_pool_quick_room(weir_pool *pool)
 {
     const weir_platform *platform = &pool->platform;
     uint32_t room = pool->quick_room == 0 ? 16 : pool->quick_room;
-    while (room <= pool->order.lane_count) room *= 2;
+    while (room <= pool->order.lane_count + 1) room *= 2;
     if (room == pool->quick_room) return WEIR_OK;
     weir_quick *quick = (weir_quick *)platform->mem_alloc(platform->self, room * sizeof(*quick));
     if (quick == NULL) return WEIR_NO_METADATA;
@@ -373,7 +373,10 @@ weir_status weir_stream_attach(weir_pool *pool, const weir_stream_desc *given, w
         status = weir_pool_quick_room(pool);
         if (status == WEIR_OK) status = weir_order_attach(&pool->order, &desc, &lane);
     }
-    if (status == WEIR_OK) *stream = weir_order_stream(&pool->order, lane);
+    if (status == WEIR_OK) {
+        *stream = weir_order_stream(&pool->order, lane);
+        pool->quick[lane + 1].name = *stream;
+    }
     weir_pool_unlock(pool);
     return status;
 }
@@ -385,6 +388,7 @@ weir_status weir_stream_retire(weir_pool *pool, weir_stream stream)
     uint32_t lane = weir_order_lane(&pool->order, stream);
     weir_status status = WEIR_STALE;
     if (lane != WEIR_LANE_NONE) status = weir_order_retire(&pool->order, lane);
+    if (status == WEIR_OK) pool->quick[lane + 1].name = 0;
     weir_pool_unlock(pool);
     return status;
 }

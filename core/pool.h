@@ -48,9 +48,11 @@ typedef struct weir_zone {
     bool open;
 } weir_zone;
 
-/* The sets of a lane in zones 0 and 1, for the shortest path; NULL: not made yet. */
+/* What the shortest path needs of a lane: what the caller calls it (0: no lane, or retired) and its
+ * sets in zones 0 and 1 (NULL: not made yet). */
 typedef struct weir_quick {
     weir_set *set[WEIR_ZONE_DOMAINS];
+    weir_stream name;
 } weir_quick;
 
 /* A request after validation. */
@@ -80,7 +82,7 @@ struct weir_pool {
     weir_config config; /* defaults filled in; limit_bytes is the one in force */
     weir_zone *zone;
     uint32_t zone_count, zone_room;
-    weir_quick *quick; /* by lane, as many as the order has room for */
+    weir_quick *quick; /* by lane + 1, the low half of a stream's name */
     uint32_t quick_room;
     weir_list limbo;
     weir_list shadows;

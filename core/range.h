@@ -218,10 +218,14 @@ static WEIR_HOT uint32_t weir_range_take(weir_range *range, weir_set *set, uint3
     uint32_t lower = weir_node_take(range);
     weir_node *cut = &range->node[lower];
     uint32_t to = weir_bin_of(range, rest);
-    *cut = *node;
-    cut->kind = WEIR_CLAIMED;
+    cut->addr = node->addr;
+    cut->prev = node->prev;
     cut->next = index;
-    range->node[cut->prev].next = lower;
+    cut->low = node->low;
+    cut->set = node->set;
+    cut->kind = WEIR_CLAIMED;
+    cut->high = node->high;
+    range->node[node->prev].next = lower;
     node->prev = lower;
     node->addr += bytes;
     if (bin != to) {
@@ -301,7 +305,7 @@ uint32_t weir_range_find(const weir_range *range, uint16_t set, uint64_t bytes, 
 static WEIR_HOT bool weir_bin_next(const weir_set *set, uint32_t *at)
 {
     uint32_t row = *at >> 5;
-    if (row >= WEIR_RANGE_ROWS) return false;
+    if (WEIR_UNLIKELY(row >= WEIR_RANGE_ROWS)) return false;
     uint32_t cols = set->cols[row] >> (*at & 31);
     if (cols != 0) {
         *at += weir_bit_low(cols);
@@ -314,22 +318,23 @@ static WEIR_HOT bool weir_bin_next(const weir_set *set, uint32_t *at)
     return true;
 }
 
-/* The shortest of the first `look` nodes in a bin that hold `bytes`; their alignment is the unit's. */
+/* The shortest of the first `look` nodes in a bin, which is not empty, that hold `bytes`; their
+ * alignment is the unit's. */
 static WEIR_HOT uint32_t weir_bin_quick(const weir_range *range, uint32_t index, uint64_t bytes,
                                         uint32_t look)
 {
     uint32_t best = 0;
-    uint64_t best_bytes = UINT64_MAX;
-    for (; index != 0 && look != 0; look--) {
+    uint64_t best_over = UINT64_MAX; /* beyond `bytes`; a node that is too short wraps to more */
+    do {
         const weir_node *node = &range->node[index];
-        uint64_t have = range->node[node->next].addr - node->addr;
-        if (have == bytes) return index;
-        if (have > bytes && have < best_bytes) {
+        uint64_t over = range->node[node->next].addr - node->addr - bytes;
+        if (over < best_over && over >> 63 == 0) {
             best = index;
-            best_bytes = have;
+            best_over = over;
+            if (over == 0) break;
         }
         index = node->b;
-    }
+    } while (index != 0 && --look != 0);
     return best;
 }
 
@@ -337,15 +342,13 @@ static WEIR_HOT uint32_t weir_bin_quick(const weir_range *range, uint32_t index,
 static WEIR_HOT uint32_t weir_range_quick(const weir_range *range, const weir_set *set,
                                           uint64_t bytes, uint32_t *bin)
 {
-    uint32_t at = weir_bin_of(range, bytes);
-    if (WEIR_UNLIKELY(at >= WEIR_RANGE_BINS)) return 0;
-    *bin = at;
-    uint32_t found = weir_bin_quick(range, set->head[at], bytes, WEIR_RANGE_LOOK);
-    if (found != 0) return found;
-    at++;
-    if (!weir_bin_next(set, &at)) return 0;
-    *bin = at;
-    return weir_bin_quick(range, set->head[at], bytes, WEIR_RANGE_LOOK_ABOVE);
+    uint32_t own = weir_bin_of(range, bytes);
+    for (*bin = own; weir_bin_next(set, bin); ++*bin) {
+        uint32_t look = *bin == own ? WEIR_RANGE_LOOK : WEIR_RANGE_LOOK_ABOVE;
+        uint32_t found = weir_bin_quick(range, set->head[*bin], bytes, look);
+        if (WEIR_LIKELY(found != 0)) return found;
+    }
+    return 0;
 }
 
 

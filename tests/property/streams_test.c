@@ -21,6 +21,10 @@ Test(property_streams, four_streams)
     static drive of;
     drive_options options = streams_options("four streams", 11);
     weir_drive_run(&options, &of);
+    if (of.options.steps < options.steps) return;
+    cr_expect_gt(of.oom + of.waits, 0);
+    cr_expect_gt(of.stats.stream_waits, 0);
+    cr_expect_gt(of.stats.pending.peak, 0);
 }
 
 Test(property_streams, without_stream_reuse)
@@ -40,6 +44,9 @@ Test(property_streams, large_handles_and_rescues)
     options.size_bits = 25;
     options.stalls = false;
     weir_drive_run(&options, &of);
+    if (of.options.steps < options.steps) return;
+    cr_expect_gt(of.stats.rescues, 0);
+    cr_expect_gt(of.stats.rescued_bytes, 0);
 }
 
 Test(property_streams, a_device_that_never_waits)
