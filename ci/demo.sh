@@ -4,5 +4,7 @@
 # they need beside what other allocators needed for the same runs.
 source "$(dirname "$0")/lib.sh"
 ci/build.sh
-say "replay of recorded training runs, simulated device, default settings"
-build/bin/weir replay --peers tests/data/peers.jsonl tests/data/traces/*.csv.gz
+say "recorded training runs on the simulated device, default settings, beside recorded peers"
+build/bin/weir replay --find-capacity --peers tests/data/peers.jsonl tests/data/traces/*.csv.gz
+say "the same runs under a plain caching policy: pools per stream and size, nothing moves"
+build/bin/weir replay --policy plain tests/data/traces/*.csv.gz

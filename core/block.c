@@ -32,6 +32,17 @@ static inline void account_free(weir_pool *pool, uint64_t bytes, uint64_t reques
     pool->frees++;
 }
 
+void weir_block_account(weir_pool *pool, uint32_t index, uint64_t old_bytes,
+                        uint64_t old_requested, uint64_t requested)
+{
+    uint64_t bytes = weir_node_bytes(&pool->range, index);
+    account_free(pool, old_bytes, old_requested);
+    pool->frees--;
+    account_alloc(pool, bytes, requested);
+    pool->blocks.total--;
+    pool->range.node[index].low = (uint32_t)(bytes - requested);
+}
+
 void weir_pool_tell(weir_pool *pool, const weir_record *record)
 {
     weir_observer observer = pool->config.observer;
@@ -167,8 +178,8 @@ static uint64_t round_by_divisions(const weir_config *config, uint64_t bytes)
     return step < config->unit_bytes ? bytes : weir_round_up(bytes, step);
 }
 
-/* What a request occupies; 0 if no address space could hold it. The excess is kept in 32 bits. */
-static inline uint64_t round_request(const weir_pool *pool, uint64_t bytes)
+/* The excess over what was asked is kept in 32 bits. */
+uint64_t weir_block_round(const weir_pool *pool, uint64_t bytes)
 {
     uint64_t unit = pool->config.unit_bytes;
     if (WEIR_UNLIKELY(bytes >= UINT64_C(1) << 46)) return 0;
@@ -209,7 +220,6 @@ static WEIR_NOINLINE weir_status alloc_slow(weir_pool *pool, weir_ask *ask, uint
     return status;
 }
 
-static weir_status pin_node(weir_pool *pool, uint32_t index);
 static weir_status free_node(weir_pool *pool, uint32_t index, uint32_t lane);
 
 static weir_status alloc_checked(weir_pool *pool, weir_ask *ask, weir_addr *addr)
@@ -226,7 +236,7 @@ static weir_status alloc_checked(weir_pool *pool, weir_ask *ask, weir_addr *addr
     if (WEIR_LIKELY((ask->flags & WEIR_ONE_HANDLE) == 0)) index = fit_fast(pool, ask);
     if (WEIR_UNLIKELY(index == 0)) status = alloc_slow(pool, ask, &index);
     if (status == WEIR_OK && WEIR_UNLIKELY((ask->flags & WEIR_PINNED) != 0)) {
-        status = pin_node(pool, index);
+        status = weir_block_pin(pool, index);
         if (status != WEIR_OK) (void)free_node(pool, index, ask->lane);
     }
     if (status == WEIR_OK) *addr = pool->range.node[index].addr;
@@ -309,7 +319,7 @@ static WEIR_HOT weir_addr alloc_quick(weir_pool *pool, weir_stream stream, uint6
 static WEIR_NOINLINE weir_status alloc_general(weir_pool *pool, weir_stream stream, uint64_t bytes,
                                                weir_addr *addr)
 {
-    weir_ask ask = {.bytes = round_request(pool, bytes), .requested = bytes};
+    weir_ask ask = {.bytes = weir_block_round(pool, bytes), .requested = bytes};
     ask.align = pool->config.unit_bytes;
     ask.zone = ask.bytes <= pool->config.small_bytes ? WEIR_ZONE_SMALL : WEIR_ZONE_MAIN;
     ask.wait_us = pool->config.wait_us;
@@ -347,7 +357,7 @@ static weir_status ask_from_request(weir_pool *pool, const weir_request *given, 
         return WEIR_INVALID;
     uint64_t align = request.align == 0 ? 1 : request.align;
     if (!weir_is_power(align) || align > weir_pool_granule(pool)) return WEIR_INVALID;
-    ask->bytes = round_request(pool, request.bytes);
+    ask->bytes = weir_block_round(pool, request.bytes);
     ask->requested = request.bytes;
     ask->domain = request.domain;
     ask->align = weir_max(align, pool->config.unit_bytes);
@@ -379,70 +389,6 @@ weir_status weir_alloc(weir_pool *pool, const weir_request *request, weir_addr *
     return alloc_and_unlock(pool, &ask, stream, addr);
 }
 
-/* ------------------------------------------------------------------------------------- pins -- */
-
-static void pin_pieces(weir_pool *pool, uint32_t index, bool pin)
-{
-    weir_pages *pages = &pool->pages;
-    uint64_t end = weir_node_end(&pool->range, index);
-    for (uint64_t at = pool->range.node[index].addr; at < end;) {
-        uint32_t which = weir_pages_at(pages, at);
-        weir_piece *piece = weir_piece_get(pages, which);
-        uint64_t bytes = weir_piece_bytes(pages, which);
-        if (pin && piece->pins++ == 0) pages->pinned_bytes += bytes;
-        if (!pin && --piece->pins == 0) pages->pinned_bytes -= bytes;
-        at = piece->addr + bytes;
-    }
-}
-
-static weir_status pin_node(weir_pool *pool, uint32_t index)
-{
-    weir_node *node = &pool->range.node[index];
-    uint32_t extra = weir_order_extra_find(&pool->order, node->b, WEIR_LANE_PINS);
-    if (extra != 0) {
-        pool->order.extra[extra].value++;
-        return WEIR_OK;
-    }
-    weir_status status = weir_order_extra_add(&pool->order, &node->b, WEIR_LANE_PINS, 1);
-    if (status != WEIR_OK) return status;
-    node->high |= WEIR_NODE_PINNED;
-    pin_pieces(pool, index, true);
-    return WEIR_OK;
-}
-
-static void unpin_node(weir_pool *pool, uint32_t index, uint32_t extra)
-{
-    weir_node *node = &pool->range.node[index];
-    weir_order_extra_drop(&pool->order, &node->b, extra);
-    node->high &= (uint8_t)~WEIR_NODE_PINNED;
-    pin_pieces(pool, index, false);
-}
-
-weir_status weir_pin(weir_pool *pool, weir_addr addr)
-{
-    if (pool == NULL) return WEIR_INVALID;
-    weir_pool_lock(pool);
-    uint32_t index = weir_range_lookup(&pool->range, addr);
-    weir_status status = index == 0 ? WEIR_NOT_FOUND : pin_node(pool, index);
-    weir_pool_unlock(pool);
-    return status;
-}
-
-weir_status weir_unpin(weir_pool *pool, weir_addr addr)
-{
-    weir_status status = WEIR_OK;
-    if (pool == NULL) return WEIR_INVALID;
-    weir_pool_lock(pool);
-    uint32_t index = weir_range_lookup(&pool->range, addr);
-    uint32_t first = index == 0 ? 0 : pool->range.node[index].b;
-    uint32_t extra = weir_order_extra_find(&pool->order, first, WEIR_LANE_PINS);
-    if (index == 0) status = WEIR_NOT_FOUND;
-    else if (extra == 0) status = WEIR_INVALID;
-    else if (--pool->order.extra[extra].value == 0) unpin_node(pool, index, extra);
-    weir_pool_unlock(pool);
-    return status;
-}
-
 /* ------------------------------------------------------------------------------------- free -- */
 
 /* Frees a node that is out of the index and belongs to no caller any more. With no extra records and
@@ -452,7 +398,7 @@ static weir_status free_node(weir_pool *pool, uint32_t index, uint32_t lane)
     weir_range *range = &pool->range;
     weir_node *node = &range->node[index];
     if (WEIR_UNLIKELY((node->high & WEIR_NODE_PINNED) != 0))
-        unpin_node(pool, index, weir_order_extra_find(&pool->order, node->b, WEIR_LANE_PINS));
+        weir_block_unpin(pool, index);
     uint32_t owner = weir_node_lane(pool, node);
     weir_range_unindex(range, node->addr);
     account_free(pool, weir_node_bytes(range, index), weir_node_bytes(range, index) - node->low);
@@ -536,105 +482,4 @@ weir_status weir_free(weir_pool *pool, weir_addr addr, weir_stream stream)
     if (WEIR_UNLIKELY(!free_quick(pool, addr, stream))) return free_general(pool, addr, stream);
     weir_pool_unlock(pool);
     return WEIR_OK;
-}
-
-/* ------------------------------------------------------------------------------------- uses -- */
-
-static weir_status use_locked(weir_pool *pool, weir_addr addr, weir_stream stream)
-{
-    uint32_t index = weir_range_lookup(&pool->range, addr);
-    uint32_t lane = weir_order_lane(&pool->order, stream);
-    if (index == 0) return WEIR_NOT_FOUND;
-    if (lane == WEIR_LANE_NONE) return WEIR_STALE;
-    weir_node *node = &pool->range.node[index];
-    if (lane == weir_node_lane(pool, node)) return WEIR_OK;
-    if (weir_order_extra_find(&pool->order, node->b, (uint16_t)lane) != 0) return WEIR_OK;
-    return weir_order_extra_add(&pool->order, &node->b, (uint16_t)lane, 0);
-}
-
-weir_status weir_use(weir_pool *pool, weir_addr addr, weir_stream stream)
-{
-    if (pool == NULL) return WEIR_INVALID;
-    weir_pool_lock(pool);
-    weir_status status = use_locked(pool, addr, stream);
-    weir_pool_unlock(pool);
-    return status;
-}
-
-/* ----------------------------------------------------------------------------------- resize -- */
-
-static void resize_account(weir_pool *pool, uint32_t index, uint64_t old_bytes,
-                           uint64_t old_requested, uint64_t requested)
-{
-    uint64_t bytes = weir_node_bytes(&pool->range, index);
-    account_free(pool, old_bytes, old_requested);
-    pool->frees--;
-    account_alloc(pool, bytes, requested);
-    pool->blocks.total--;
-    pool->range.node[index].low = (uint32_t)(bytes - requested);
-}
-
-static void resize_shrink(weir_pool *pool, uint32_t index, uint64_t bytes)
-{
-    weir_range *range = &pool->range;
-    uint32_t upper = weir_range_split(range, index, range->node[index].addr + bytes);
-    uint32_t lane = weir_node_lane(pool, &range->node[index]);
-    range->node[upper].kind = WEIR_CLAIMED;
-    range->node[upper].b = 0;
-    weir_node_point_set(&range->node[upper], pool->order.lane[lane].epoch);
-    if (pool->order.lane[lane].outlives) weir_range_free(range, upper);
-    else (void)weir_limbo_enter(pool, upper);
-}
-
-static weir_status resize_grow(weir_pool *pool, uint32_t index, weir_ask *ask)
-{
-    weir_range *range = &pool->range;
-    uint64_t addr = range->node[index].addr;
-    uint64_t end = weir_node_end(range, index);
-    uint32_t tail;
-    ask->bytes -= end - addr;
-    weir_status status = weir_place_at(pool, ask, end,
-                                       WEIR_PLACE_IDLE | WEIR_PLACE_GROW | WEIR_PLACE_MOVE, &tail);
-    if (status != WEIR_OK) return status;
-    index = weir_range_lookup(range, addr);
-    if (weir_node_end(range, tail) != end + ask->bytes)
-        weir_range_free(range, weir_range_split(range, tail, end + ask->bytes));
-    WEIR_ASSERT(range->node[index].next == tail);
-    weir_range_absorb(range, index);
-    return WEIR_OK;
-}
-
-static weir_status resize_locked(weir_pool *pool, weir_addr addr, uint64_t requested)
-{
-    weir_range *range = &pool->range;
-    uint32_t index = weir_range_lookup(range, addr);
-    uint64_t bytes = round_request(pool, requested);
-    if (index == 0) return WEIR_NOT_FOUND;
-    weir_status status = weir_range_need(range, WEIR_PLAN_NODES);
-    if (bytes == 0) return WEIR_NO_MEMORY;
-    if (status != WEIR_OK) return status;
-    weir_node *node = &range->node[index];
-    uint64_t old_bytes = weir_node_bytes(range, index);
-    uint64_t old_requested = old_bytes - node->low;
-    if ((node->high & WEIR_NODE_PINNED) != 0 && bytes != old_bytes) return WEIR_BUSY;
-    if (node->b != 0 && bytes < old_bytes) return WEIR_BUSY;
-    weir_ask ask = {.bytes = bytes, .requested = requested, .align = pool->config.unit_bytes};
-    ask.lane = weir_node_lane(pool, node);
-    ask.zone = pool->range.set[node->set]->zone;
-    if (pool->order.lane[ask.lane].retired) return WEIR_STALE;
-    if (bytes > old_bytes) status = resize_grow(pool, index, &ask);
-    if (status != WEIR_OK) return status;
-    index = weir_range_lookup(range, addr);
-    if (bytes < old_bytes) resize_shrink(pool, index, bytes);
-    resize_account(pool, index, old_bytes, old_requested, requested);
-    return WEIR_OK;
-}
-
-weir_status weir_resize(weir_pool *pool, weir_addr addr, uint64_t bytes)
-{
-    if (pool == NULL) return WEIR_INVALID;
-    weir_pool_lock(pool);
-    weir_status status = resize_locked(pool, addr, bytes);
-    weir_pool_unlock(pool);
-    return status;
 }

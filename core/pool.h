@@ -8,7 +8,8 @@
  * domains. Free memory is filed by zone and tag: the lane that freed it last, or clean if no use of
  * it is pending. Address space without memory is the set of holes, common to all zones.
  *
- *   pool.c    create, destroy, limit, streams, domains    block.c   alloc, free, use, resize, pin
+ *   pool.c    create, destroy, streams, domains           block.c   alloc, free
+ *   hold.c    pins, uses, resize                          device.c  the device's calls
  *   ladder.c  what an allocation tries, in order          window.c  where a block could lie
  *   place.c   backs a window with handles, by policy
  *   back.c    backs a window: create, map, move, undo     limbo.c   frees with uses on several lanes
@@ -180,6 +181,14 @@ static inline void weir_pool_press(weir_pool *pool, bool pressed)
     pool->pressed = pressed;
     weir_block_set_careful(pool);
 }
+/* block.c: what a request occupies; 0 if no address space could hold it. */
+uint64_t weir_block_round(const weir_pool *pool, uint64_t bytes);
+/* block.c: counts a live block as it is now instead of as it was. */
+void weir_block_account(weir_pool *pool, uint32_t index, uint64_t old_bytes,
+                        uint64_t old_requested, uint64_t requested);
+/* hold.c: one more pin of a live block; the end of all of them. */
+weir_status weir_block_pin(weir_pool *pool, uint32_t index);
+void weir_block_unpin(weir_pool *pool, uint32_t index);
 /* block.c: the part of carve for a node in its bin: takes it out and files the rests as they were. */
 uint32_t weir_block_carve_filed(weir_pool *pool, const weir_ask *ask, uint32_t index,
                                 uint64_t start);

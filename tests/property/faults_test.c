@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Device calls and host memory that fail at random: nothing that lives is lost, and all goes back. */
+/* Device calls and host memory fail at random: nothing that lives is lost, and all goes back. */
 #include "drive.h"
 
 static drive_options faults_options(const char *name, uint64_t seed)
 {
-    return (drive_options){.name = name,
-                           .seed = seed,
-                           .steps = 5000,
-                           .size_bits = 22,
-                           .limits = true,
-                           .faults = true,
-                           .rig = {.sim = {.memory_bytes = GIB, .granule_bytes = 64 * KIB, .lag_us = 30},
-                                   .streams = 3,
-                                   .short_lived = 4,
-                                   .pool = {.limit_bytes = 64 * MIB, .wait_us = 500}}};
+    return (drive_options){
+        .name = name,
+        .seed = seed,
+        .steps = 5000,
+        .size_bits = 22,
+        .limits = true,
+        .faults = true,
+        .rig = {.sim = {.memory_bytes = GIB, .granule_bytes = 64 * KIB, .lag_us = 30},
+                .streams = 3,
+                .short_lived = 4,
+                .pool = {.limit_bytes = 64 * MIB, .wait_us = 500}}};
 }
 
 Test(property_faults, the_device_fails)

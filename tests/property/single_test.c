@@ -4,12 +4,13 @@
 
 static drive_options single_options(const char *name, uint64_t seed)
 {
-    return (drive_options){.name = name,
-                           .seed = seed,
-                           .steps = 5000,
-                           .size_bits = 23,
-                           .rig = {.sim = {.memory_bytes = GIB, .granule_bytes = 64 * KIB, .lag_us = 5},
-                                   .pool = {.limit_bytes = 64 * MIB, .wait_us = 1000}}};
+    return (drive_options){
+        .name = name,
+        .seed = seed,
+        .steps = 5000,
+        .size_bits = 23,
+        .rig = {.sim = {.memory_bytes = GIB, .granule_bytes = 64 * KIB, .lag_us = 5},
+                .pool = {.limit_bytes = 64 * MIB, .wait_us = 1000}}};
 }
 
 Test(property_single, a_small_device)

@@ -4,16 +4,17 @@
 
 static drive_options streams_options(const char *name, uint64_t seed)
 {
-    return (drive_options){.name = name,
-                           .seed = seed,
-                           .steps = 5000,
-                           .size_bits = 22,
-                           .stalls = true,
-                           .limits = true,
-                           .rig = {.sim = {.memory_bytes = GIB, .granule_bytes = 64 * KIB, .lag_us = 30},
-                                   .streams = 4,
-                                   .short_lived = 10,
-                                   .pool = {.limit_bytes = 64 * MIB, .wait_us = 500}}};
+    return (drive_options){
+        .name = name,
+        .seed = seed,
+        .steps = 5000,
+        .size_bits = 22,
+        .stalls = true,
+        .limits = true,
+        .rig = {.sim = {.memory_bytes = GIB, .granule_bytes = 64 * KIB, .lag_us = 30},
+                .streams = 4,
+                .short_lived = 10,
+                .pool = {.limit_bytes = 64 * MIB, .wait_us = 500}}};
 }
 
 Test(property_streams, four_streams)

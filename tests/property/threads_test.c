@@ -62,7 +62,8 @@ static void crew_expect(crew *of, bool good)
 static void crew_alloc(crew_member *me)
 {
     crew *of = me->of;
-    crew_block block = {.bytes = 1 + random_size(&me->state, 22), .tag = random_next(&me->state) | 1};
+    crew_block block = {.bytes = 1 + random_size(&me->state, 22),
+                        .tag = random_next(&me->state) | 1};
     if (me->count == CREW_BLOCKS) return;
     weir_status status = weir_alloc_on(of->pool, me->stream, block.bytes, &block.addr);
     crew_expect(of, status == WEIR_OK || status == WEIR_NO_MEMORY || status == WEIR_WOULD_WAIT);
@@ -119,7 +120,8 @@ static void crew_touch(crew_member *me)
     if (me->count == 0) return;
     const crew_block *block = &me->block[random_below(&me->state, me->count)];
     crew_expect(me->of, weir_pin(me->of->pool, block->addr) == WEIR_OK);
-    crew_expect(me->of, weir_block_find(me->of->pool, block->addr + block->bytes - 1, &found) == WEIR_OK);
+    crew_expect(me->of,
+                weir_block_find(me->of->pool, block->addr + block->bytes - 1, &found) == WEIR_OK);
     crew_expect(me->of, found.addr == block->addr && found.pins >= 1);
     crew_expect(me->of, weir_unpin(me->of->pool, block->addr) == WEIR_OK);
 }
@@ -127,8 +129,8 @@ static void crew_touch(crew_member *me)
 static void *crew_work(void *self)
 {
     crew_member *me = (crew_member *)self;
-    static void (*const calls[])(crew_member *me) = {crew_alloc, crew_alloc, crew_alloc, crew_free,
-                                                     crew_free,  crew_give,  crew_take,  crew_touch};
+    static void (*const calls[])(crew_member * me) = {
+        crew_alloc, crew_alloc, crew_alloc, crew_free, crew_free, crew_give, crew_take, crew_touch};
     for (uint64_t step = 0; step < me->of->steps; step++) calls[random_below(&me->state, 8)](me);
     while (me->count != 0) crew_free(me);
     return NULL;
@@ -140,8 +142,8 @@ static bool crew_visit(void *self, const weir_block *block)
     return true;
 }
 
-/* What is done from outside while the others work. A check may not run into a running call's claims,
- * which it knows of. */
+/* What is done from outside while the others work. A check knows of running calls and their
+ * claims. */
 static void *crew_manage(void *self)
 {
     crew *of = (crew *)self;
@@ -152,7 +154,8 @@ static void *crew_manage(void *self)
         uint64_t released;
         weir_status status = weir_trim(of->pool, random_below(&state, CREW_LIMIT), 0, &released);
         crew_expect(of, status == WEIR_OK);
-        crew_expect(of, weir_limit_set(of->pool, CREW_LIMIT - random_below(&state, 4) * MIB) == WEIR_OK);
+        crew_expect(of, weir_limit_set(of->pool, CREW_LIMIT - random_below(&state, 4) * MIB) ==
+                            WEIR_OK);
         weir_stats_read(of->pool, &stats);
         crew_expect(of, stats.reserved.peak <= CREW_LIMIT);
         weir_walk_blocks(of->pool, crew_visit, &live);
@@ -193,7 +196,9 @@ static void crew_run(crew *of, crew_member *members, unsigned count)
     for (unsigned i = 0; i < count; i++) {
         members[i].of = of;
         members[i].state = random_setting("WEIR_TEST_SEED", 41) * 1000 + i;
-        weir_stream_desc desc = {.size = sizeof(desc), .native = members[i].native, .unique = 100 + i,
+        weir_stream_desc desc = {.size = sizeof(desc),
+                                 .native = members[i].native,
+                                 .unique = 100 + i,
                                  .outlives = i % 2 == 0};
         ASSERT_OK(weir_stream_attach(of->pool, &desc, &members[i].stream));
     }
@@ -230,11 +235,16 @@ static bool crew_sim_read(void *device, uint64_t stream, const crew_block *block
     return weir_sim_read((weir_sim *)device, stream, block->addr, block->bytes, block->tag);
 }
 
-/* Without rescue: nothing keeps these threads from queueing work while the device should be quiet. */
+/* Without rescue: nothing keeps these threads from queueing work while the device is to be quiet. */
 static void crew_on_sim(unsigned count, bool segments)
 {
-    weir_sim_config config = {.memory_bytes = 256 * MIB, .granule_bytes = 64 * KIB, .lag_us = 20,
-                              .no_virtual = segments, .no_rescue = true, .oracle = true, .locked = true};
+    weir_sim_config config = {.memory_bytes = 256 * MIB,
+                              .granule_bytes = 64 * KIB,
+                              .lag_us = 20,
+                              .no_virtual = segments,
+                              .no_rescue = true,
+                              .oracle = true,
+                              .locked = true};
     weir_sim *sim = weir_sim_create(&config);
     crew of = {.ops = weir_sim_ops(sim), .device = sim, .write = crew_sim_write,
                .read = crew_sim_read, .steps = random_setting("WEIR_TEST_STEPS", 3000)};

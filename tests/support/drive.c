@@ -41,14 +41,14 @@ static void drive_time(drive *of)
     weir_sim_time_set(of->rig->sim, weir_sim_time(of->rig->sim) + weir_drive_below(of, 100));
 }
 
-/* One call that a pool must survive whenever it fails: only one is out at a time, as a second may hit
- * what undoes the first. Not those of which the driver makes some itself. */
+/* One call that a pool must survive whenever it fails: only one is out at a time, as a second may
+ * hit what undoes the first. Not those of which the driver makes some itself. */
 static void drive_fault(drive *of)
 {
-    static const weir_sim_call calls[] = {WEIR_SIM_va_reserve,    WEIR_SIM_handle_create, WEIR_SIM_map,
-                                          WEIR_SIM_set_access,    WEIR_SIM_segment_alloc, WEIR_SIM_copy,
-                                          WEIR_SIM_event_create,  WEIR_SIM_event_query,
-                                          WEIR_SIM_event_wait,    WEIR_SIM_quiesce};
+    static const weir_sim_call calls[] = {
+        WEIR_SIM_va_reserve,    WEIR_SIM_handle_create, WEIR_SIM_map,          WEIR_SIM_set_access,
+        WEIR_SIM_segment_alloc, WEIR_SIM_copy,          WEIR_SIM_event_create, WEIR_SIM_event_query,
+        WEIR_SIM_event_wait,    WEIR_SIM_quiesce};
     static const weir_status answers[] = {WEIR_DEVICE, WEIR_NO_MEMORY};
     weir_sim_call call = calls[weir_drive_below(of, sizeof(calls) / sizeof(calls[0]))];
     uint64_t k = weir_drive_below(of, 3) == 0 ? 0 : 1 + weir_drive_below(of, 4);
@@ -89,7 +89,8 @@ static void drive_limit(drive *of)
 {
     uint64_t whole = of->options.rig.pool.limit_bytes;
     if (!of->options.limits) return;
-    weir_status status = weir_limit_set(of->rig->pool, whole / 2 + weir_drive_below(of, whole / 2 + 1));
+    weir_status status =
+        weir_limit_set(of->rig->pool, whole / 2 + weir_drive_below(of, whole / 2 + 1));
     cr_assert(weir_drive_allowed(of, status), "%s", weir_status_name(status));
 }
 
@@ -104,7 +105,8 @@ static void drive_retire(drive *of)
         return;
     }
     if (of->stalled != 0) { /* it may wait for one of those */
-        for (uint32_t i = 0; i < of->rig->streams; i++) weir_sim_go(of->rig->sim, of->rig->native[i]);
+        for (uint32_t i = 0; i < of->rig->streams; i++)
+            weir_sim_go(of->rig->sim, of->rig->native[i]);
         of->stalled = 0;
     }
     weir_sim_sync(of->rig->sim, of->rig->native[stream]);
@@ -147,10 +149,12 @@ typedef struct drive_weight {
 static void drive_step(drive *of)
 {
     static const drive_weight weights[] = {
-        {80, weir_drive_alloc}, {70, weir_drive_free}, {20, weir_drive_work}, {12, weir_drive_use},
-        {8, weir_drive_pin},    {10, weir_drive_resize}, {10, weir_drive_wrong}, {8, drive_stall},
-        {8, drive_time},        {3, drive_trim},       {3, drive_finish},     {2, drive_limit},
-        {3, drive_retire},      {3, drive_domain},     {6, drive_fault},      {4, drive_host_fault}};
+        {80, weir_drive_alloc}, {70, weir_drive_free}, {20, weir_drive_work},
+        {12, weir_drive_use},   {8, weir_drive_pin},   {10, weir_drive_resize},
+        {10, weir_drive_wrong}, {8, drive_stall},      {8, drive_time},
+        {3, drive_trim},        {3, drive_finish},     {2, drive_limit},
+        {3, drive_retire},      {3, drive_domain},     {6, drive_fault},
+        {4, drive_host_fault}};
     uint32_t sum = 0, i = 0;
     for (size_t at = 0; at < sizeof(weights) / sizeof(weights[0]); at++) sum += weights[at].weight;
     uint32_t pick = (uint32_t)weir_drive_below(of, sum);
@@ -197,7 +201,8 @@ void weir_drive_run(const drive_options *options, drive *of)
         weir_rig_check(of->rig);
         weir_model_compare(&of->model, of->rig);
         if (limit != 0) cr_assert_leq(weir_rig_stats(of->rig).reserved.peak, limit);
-        cr_assert_not(of->rig->memory.held, "step %llu left the lock held", (unsigned long long)of->step);
+        cr_assert_not(of->rig->memory.held, "step %llu left the lock held",
+                      (unsigned long long)of->step);
     }
     drive_close(of);
 }

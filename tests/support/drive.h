@@ -41,8 +41,8 @@ typedef struct drive {
     weir_stats stats;            /* before the end */
 } drive;
 
-/* Runs all steps from WEIR_TEST_SEED or the options' seed and ends the pool. Prints what is needed to
- * run it again. */
+/* Runs all steps from WEIR_TEST_SEED or the options' seed and ends the pool. Prints what is needed
+ * to run it again. */
 void weir_drive_run(const drive_options *options, drive *of);
 
 #endif

@@ -60,7 +60,8 @@ static weir_request drive_request(drive *of, uint32_t stream, uint32_t domain)
 void weir_drive_alloc(drive *of)
 {
     uint32_t stream = drive_stream(of);
-    uint32_t domain = weir_drive_below(of, 8) == 0 ? 1 + (uint32_t)weir_drive_below(of, DRIVE_DOMAINS) : 0;
+    uint32_t domain =
+        weir_drive_below(of, 8) == 0 ? 1 + (uint32_t)weir_drive_below(of, DRIVE_DOMAINS) : 0;
     if (domain != 0 && of->domain[domain - 1] == 0) domain = 0;
     if (of->model.count == MODEL_BLOCKS) return;
     weir_request request = drive_request(of, stream, domain);
@@ -72,7 +73,8 @@ void weir_drive_alloc(drive *of)
     of->waits += status == WEIR_WOULD_WAIT;
     if (status != WEIR_OK) return;
     if (request.align != 0) cr_assert_eq(addr % request.align, 0);
-    model_block block = {.addr = addr, .requested = request.bytes, .owner = stream, .domain = domain};
+    model_block block = {
+        .addr = addr, .requested = request.bytes, .owner = stream, .domain = domain};
     block.bytes = weir_rig_find(of->rig, addr).bytes;
     block.pins = (request.flags & WEIR_PINNED) != 0;
     weir_model_add(&of->model, block);
@@ -80,7 +82,7 @@ void weir_drive_alloc(drive *of)
     drive_write(of, &of->model.block[of->model.count - 1], stream);
 }
 
-/* ------------------------------------------------------------------------------- free, others -- */
+/* ------------------------------------------------------------------------------ free, others -- */
 
 void weir_drive_free(drive *of)
 {
@@ -162,7 +164,8 @@ void weir_drive_resize(drive *of)
 void weir_drive_wrong(drive *of)
 {
     const model_block *block = drive_any(of);
-    weir_addr addr = block == NULL ? 4096 : block->addr + 1 + weir_drive_below(of, block->bytes - 1);
+    weir_addr addr =
+        block == NULL ? 4096 : block->addr + 1 + weir_drive_below(of, block->bytes - 1);
     EXPECT_STATUS(weir_free(of->rig->pool, addr, 0), WEIR_NOT_FOUND);
     EXPECT_STATUS(weir_use(of->rig->pool, addr, of->rig->stream[0]), WEIR_NOT_FOUND);
     EXPECT_STATUS(weir_resize(of->rig->pool, addr, 1), WEIR_NOT_FOUND);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a pool should hold, kept without cleverness: a list of live blocks, searched from end to end.
+ * What a pool should hold, kept without cleverness: a list of live blocks, searched end to end.
  *
  * Owns  one entry for each live block: where it lies, what was asked, who may touch it, and the tag
  *       that all its bytes have. Whether bytes are reused too early is judged by the simulated

@@ -55,7 +55,7 @@ weir_status weir_rig_pool(sim_rig *rig, weir_config config);
 void weir_rig_attach(sim_rig *rig, unsigned stream, bool outlives);
 
 /* Expects that no block is left, that the pool ends, and that device and host have everything back.
- * The loose one expects so of the host only, for tests in which something is quarantined or lost. */
+ * The loose one expects so of the host only, for tests where something is quarantined or lost. */
 void weir_rig_close(sim_rig *rig);
 void weir_rig_close_loose(sim_rig *rig);
 

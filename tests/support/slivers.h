@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pool whose limit is used up by handles that each hold a little that lives: what only a rescue can
- * put right. Granules of 64 KiB; three of sixteen live.
+ * A pool whose limit is used up by handles that each hold a little that lives: what only a rescue
+ * can put right. Granules of 64 KiB; three of sixteen live.
  */
 #ifndef WEIR_TEST_SLIVERS_H
 #define WEIR_TEST_SLIVERS_H

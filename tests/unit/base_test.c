@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Bits, rounding and thousandths, against loops and wide arithmetic; names and texts of statuses. */
+/* Bits, rounding and thousandths, against loops and naive sums; names and texts of statuses. */
 #include "base.h"
 #include "random.h"
 

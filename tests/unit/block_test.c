@@ -39,7 +39,8 @@ Test(block, sizes_around_units_and_granules_round_up_and_no_further)
 {
     sim_rig *rig = weir_rig_open(&(rig_options){0});
     for (uint32_t shift = 9; shift < 25; shift++)
-        for (uint64_t bytes = (UINT64_C(1) << shift) - 1; bytes <= (UINT64_C(1) << shift) + 1; bytes++) {
+        for (uint64_t bytes = (UINT64_C(1) << shift) - 1; bytes <= (UINT64_C(1) << shift) + 1;
+             bytes++) {
             weir_addr addr = weir_rig_alloc(rig, 0, bytes);
             weir_block block = weir_rig_find(rig, addr);
             cr_expect_eq(block.requested_bytes, bytes);
@@ -75,8 +76,8 @@ static uint64_t block_size_of(sim_rig *rig, uint64_t bytes)
 
 Test(block, sizes_are_rounded_by_divisions_of_their_power)
 {
-    sim_rig *rig = weir_rig_open(
-        &(rig_options){.pool = {.roundup_divisions = {[0] = 4, [1] = 1, [2] = 0, [3] = 8, [15] = 2}}});
+    sim_rig *rig = weir_rig_open(&(rig_options){
+        .pool = {.roundup_divisions = {[0] = 4, [1] = 1, [2] = 0, [3] = 8, [15] = 2}}});
     cr_expect_eq(block_size_of(rig, 700 * KIB), 768 * KIB);
     cr_expect_eq(block_size_of(rig, 513), 1024, "a step below the unit");
     cr_expect_eq(block_size_of(rig, 5 * KIB), 5 * KIB);
@@ -260,7 +261,8 @@ Test(block, a_block_freed_on_its_own_stream_costs_no_device_call)
     }
     weir_sim_totals_read(rig->sim, &after);
     for (unsigned call = 0; call < WEIR_SIM_CALLS; call++)
-        cr_expect_eq(after.count[call], before.count[call], "%s", weir_sim_call_name((weir_sim_call)call));
+        cr_expect_eq(after.count[call], before.count[call], "%s",
+                     weir_sim_call_name((weir_sim_call)call));
     weir_rig_close(rig);
 }
 
@@ -322,7 +324,8 @@ Test(block, one_handle_lies_in_one_handle)
         request.flags = WEIR_ONE_HANDLE;
         request.align = i % 2 == 0 ? 0 : MIB;
         ASSERT_OK(weir_alloc(rig->pool, &request, &addr[i]));
-        cr_expect_eq(block_handles(rig, addr[i], sizes[i]), 1, "%llu bytes", (unsigned long long)sizes[i]);
+        cr_expect_eq(block_handles(rig, addr[i], sizes[i]), 1, "%llu bytes",
+                     (unsigned long long)sizes[i]);
         if (i % 2 == 1) cr_expect_eq(addr[i] % MIB, 0);
         weir_rig_write(rig, 0, addr[i], sizes[i], i);
         weir_rig_check(rig);
@@ -375,7 +378,8 @@ static void block_run_short(uint64_t k)
     sim_rig *rig = weir_rig_open(&(rig_options){.streams = 2});
     for (unsigned i = 0; i < 200; i++) {
         weir_host_memory_fail(&rig->memory, k, false);
-        weir_status status = weir_alloc_on(rig->pool, rig->stream[i % 2], 3000 * (i + 1), &addr[count]);
+        weir_status status =
+            weir_alloc_on(rig->pool, rig->stream[i % 2], 3000 * (i + 1), &addr[count]);
         cr_assert(status == WEIR_OK || status == WEIR_NO_METADATA, "%s", weir_status_name(status));
         if (status != WEIR_OK) continue;
         weir_host_memory_fail(&rig->memory, k, false);

@@ -30,7 +30,8 @@ static uint32_t check_node_of(const sim_rig *rig, weir_kind kind, bool hole)
 {
     const weir_range *range = &rig->pool->range;
     for (uint32_t at = range->node[0].next; at != 0; at = range->node[at].next)
-        if (range->node[at].kind == kind && (range->node[at].set == WEIR_SET_HOLES) == hole) return at;
+        if (range->node[at].kind == kind && (range->node[at].set == WEIR_SET_HOLES) == hole)
+            return at;
     cr_assert_fail("there is no such node");
     return 0;
 }
@@ -126,7 +127,8 @@ Test(check, a_hole_or_a_shadow_with_a_mapping)
     weir_pages *pages = &rig->pool->pages;
     uint32_t live = check_node_of(rig, WEIR_LIVE, false);
     uint32_t which = weir_pages_at(pages, rig->pool->range.node[live].addr);
-    const uint32_t nodes[] = {check_node_of(rig, WEIR_FREE, true), check_node_of(rig, WEIR_SHADOW, false)};
+    const uint32_t nodes[] = {check_node_of(rig, WEIR_FREE, true),
+                              check_node_of(rig, WEIR_SHADOW, false)};
     uint64_t home = weir_piece_get(pages, which)->addr;
     for (size_t i = 0; i < 2; i++) {
         uint64_t addr = weir_round_up(rig->pool->range.node[nodes[i]].addr, RIG_GRANULE);

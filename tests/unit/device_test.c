@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* device: which sets of calls are a device, what is counted, and that a lost device is left alone. */
+/* device: which sets of calls are a device, what is counted, and a lost device is left alone. */
 #include "device.h"
 #include "rig.h"
 
@@ -146,7 +146,9 @@ Test(device, once_lost_always_lost_and_left_alone)
     ASSERT_OK(weir_device_init(&device, &ops, sim));
     weir_sim_fail(sim, WEIR_SIM_event_create, 1, false, WEIR_LOST);
     for (uint32_t i = 0; i < 3; i++)
-        EXPECT_STATUS(WEIR_DEVICE_CALL(&device, &device.calls, event_creates, event_create(sim, &event)), WEIR_LOST);
+        EXPECT_STATUS(
+            WEIR_DEVICE_CALL(&device, &device.calls, event_creates, event_create(sim, &event)),
+            WEIR_LOST);
     weir_sim_totals_read(sim, &totals);
     cr_expect_eq(totals.count[WEIR_SIM_event_create], 1);
     cr_expect_eq(device.calls.event_creates, 1);

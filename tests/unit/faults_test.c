@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every device call of a growth, a move, a trim and a rescue fails in turn, once or from then on: the
- * k-th call of each kind, for every k until the operation makes fewer; then the same while nothing can
- * be undone, as unmap or release fails too. Live blocks keep their bytes, every invariant holds, and
- * what was not quarantined goes back to the device.
+ * Every device call of a growth, a move, a trim and a rescue fails in turn, once or from then on:
+ * the k-th call of each kind, for every k until the operation makes fewer; then the same while
+ * nothing can be undone, as unmap or release fails too. Live blocks keep their bytes, every
+ * invariant holds, and what was not quarantined goes back to the device.
  */
 #include "slivers.h"
 
@@ -232,7 +232,7 @@ Test(faults, rescues_that_cannot_be_undone)
     fault_rescue_sweep(WEIR_SIM_set_access, true, WEIR_SIM_map);
 }
 
-/* Handles that a rescue left idle are taken first; they are idle again when they can't be mapped. */
+/* Handles that a rescue left idle are taken first, and idle again when they can't be mapped. */
 Test(faults, idle_handles_that_cannot_be_mapped)
 {
     slivers of;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ladder: which rung serves a request that no free block fits, and what a rung that fails says. */
+/* The ladder: which rung serves a request that no free block fits, and what a failed rung says. */
 #include "rig.h"
 
 /* A pool whose whole limit is one block, freed on stream 0 with unfinished work of that stream. */

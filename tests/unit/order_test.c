@@ -413,7 +413,8 @@ Test(order, extra_records_are_lists_that_use_their_records_again)
 static void order_expect_broken(const order_rig *rig, const char *words)
 {
     const char *why = weir_order_check(&rig->order);
-    cr_expect(why != NULL && strncmp(why, words, 2) == 0, "%s: %s", words, why == NULL ? "not seen" : why);
+    cr_expect(why != NULL && strncmp(why, words, 2) == 0, "%s: %s", words,
+              why == NULL ? "not seen" : why);
 }
 
 Test(order, check_finds_what_is_broken)

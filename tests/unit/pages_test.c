@@ -183,7 +183,8 @@ Test(pages, short_host_memory_is_told)
 static void pages_expect_broken(pages_rig *rig, const char *words)
 {
     const char *why = weir_pages_check(&rig->pages);
-    cr_expect(why != NULL && strncmp(why, words, 2) == 0, "%s: %s", words, why == NULL ? "not seen" : why);
+    cr_expect(why != NULL && strncmp(why, words, 2) == 0, "%s: %s", words,
+              why == NULL ? "not seen" : why);
 }
 
 Test(pages, check_finds_what_is_broken)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Making and ending a pool: what configs are refused, what is taken at once, what is left behind. */
+/* Making and ending a pool: which configs are refused, what is taken at once and left behind. */
 #include "rig.h"
 
 #include <string.h>

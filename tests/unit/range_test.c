@@ -101,7 +101,7 @@ static bool range_visits(const range_rig *rig, uint64_t units)
     return seen;
 }
 
-/* A lone node is visited for every least size of its bin and below, and for none of the next bin. */
+/* A lone node is visited for all least sizes up to the end of its bin, and for none above. */
 static void range_expect_bin(uint64_t units)
 {
     range_rig rig;
@@ -110,7 +110,8 @@ static void range_expect_bin(uint64_t units)
     range_span(&rig, BASE, units * UNIT);
     range_bin_naive(units, &row, &col);
     uint64_t least = range_bin_least(row, col);
-    uint64_t next = col + 1 < WEIR_RANGE_COLS ? range_bin_least(row, col + 1) : range_bin_least(row + 1, 0);
+    uint64_t next =
+        col + 1 < WEIR_RANGE_COLS ? range_bin_least(row, col + 1) : range_bin_least(row + 1, 0);
     cr_expect(range_visits(&rig, least), "%llu units", (unsigned long long)units);
     cr_expect(range_visits(&rig, units), "%llu units", (unsigned long long)units);
     cr_expect(range_visits(&rig, next - 1), "%llu units", (unsigned long long)units);
@@ -201,7 +202,8 @@ Test(range, find_looks_at_a_bounded_number_of_nodes_in_a_bin)
     uint64_t start = 0;
     range_open(&rig);
     uint32_t longest = range_span(&rig, BASE, 129 * UNIT);
-    for (uint64_t i = 1; i <= WEIR_RANGE_LOOK; i++) range_span(&rig, BASE + i * 4096 * UNIT, 128 * UNIT);
+    for (uint64_t i = 1; i <= WEIR_RANGE_LOOK; i++)
+        range_span(&rig, BASE + i * 4096 * UNIT, 128 * UNIT);
     cr_expect_eq(weir_range_find(&rig.range, rig.set, 129 * UNIT, UNIT, &start), 0);
     weir_range_unfile(&rig.range, longest);
     weir_range_file(&rig.range, longest);
@@ -303,7 +305,7 @@ Test(range, a_reserve_is_kept_for_running_calls)
     range_close(&rig);
 }
 
-/* ------------------------------------------------------------------------------------ cursors -- */
+/* ----------------------------------------------------------------------------------- cursors -- */
 
 static uint64_t range_units_of(const range_rig *rig, uint32_t index)
 {
@@ -335,7 +337,8 @@ Test(range, each_visits_from_the_longest_down_to_the_least)
     for (uint64_t units = 1; units < 200000; units *= 3) {
         weir_cursor cursor = {.begun = false};
         uint32_t enough = 0, last_row = UINT32_MAX, last_col = UINT32_MAX;
-        for (uint32_t at; (at = weir_range_each(&rig.range, rig.set, units * UNIT, &cursor)) != 0;) {
+        for (uint32_t at;
+             (at = weir_range_each(&rig.range, rig.set, units * UNIT, &cursor)) != 0;) {
             uint32_t row, col;
             range_bin_naive(range_units_of(&rig, at), &row, &col);
             cr_assert(row < last_row || (row == last_row && col <= last_col));
@@ -358,7 +361,8 @@ Test(range, each_up_visits_from_the_least_to_the_longest)
     for (uint64_t units = 1; units < 200000; units *= 3) {
         weir_cursor cursor = {.begun = false};
         uint32_t enough = 0, last_row = 0, last_col = 0;
-        for (uint32_t at; (at = weir_range_each_up(&rig.range, rig.set, units * UNIT, &cursor)) != 0;) {
+        for (uint32_t at;
+             (at = weir_range_each_up(&rig.range, rig.set, units * UNIT, &cursor)) != 0;) {
             uint32_t row, col;
             range_bin_naive(range_units_of(&rig, at), &row, &col);
             cr_assert(row > last_row || (row == last_row && col >= last_col));
@@ -450,7 +454,8 @@ Test(range, short_host_memory_is_told_and_changes_nothing)
     weir_host_memory_init(&rig.memory);
     for (uint64_t k = 1; k <= 2; k++) {
         weir_host_memory_fail(&rig.memory, k, false);
-        cr_expect_eq(weir_range_init(&rig.range, &rig.memory.platform, UNIT_SHIFT), WEIR_NO_METADATA);
+        cr_expect_eq(weir_range_init(&rig.range, &rig.memory.platform, UNIT_SHIFT),
+                     WEIR_NO_METADATA);
         cr_expect_eq(rig.memory.live_count, 0);
     }
     range_open(&rig);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rescue: a pool whose free memory is slivers of handles is put right by copying what lives, without
- * a change of address or content. */
+/* Rescue: a pool whose free memory is slivers of handles is put right by copying what lives,
+ * without a change of address or content. */
 #include "slivers.h"
 
 Test(rescue, a_pool_of_slivers_serves_a_large_block)
@@ -40,7 +40,8 @@ Test(rescue, what_was_copied_is_told)
 {
     slivers of;
     uint64_t told = 0;
-    weir_slivers_open(&of, (rig_options){.pool = {.observer = rescue_note, .observer_self = &told}});
+    weir_slivers_open(&of,
+                      (rig_options){.pool = {.observer = rescue_note, .observer_self = &told}});
     weir_rig_free(of.rig, 0, weir_rig_alloc(of.rig, 0, SLIVERS_ASK));
     cr_expect_gt(told, 0);
     cr_expect_eq(told, weir_rig_stats(of.rig).rescued_bytes);

@@ -131,8 +131,9 @@ Test(segment, what_can_neither_be_filed_nor_given_back_is_quarantined)
         weir_status status = weir_rig_try(rig, weir_rig_request(rig, 0, 8 * MIB));
         cr_expect(status == WEIR_OK || status == WEIR_NO_METADATA, "%s", weir_status_name(status));
         weir_rig_check(rig);
-        cr_expect_eq(weir_rig_stats(rig).reserved.current, weir_rig_calls(rig, WEIR_SIM_segment_free) *
-                                                               8 * MIB + (status == WEIR_OK ? 8 * MIB : 0));
+        cr_expect_eq(weir_rig_stats(rig).reserved.current,
+                     weir_rig_calls(rig, WEIR_SIM_segment_free) * 8 * MIB +
+                         (status == WEIR_OK ? 8 * MIB : 0));
         quarantined += weir_rig_stats(rig).quarantined_bytes != 0;
         weir_host_memory_fail(&rig->memory, 0, false);
         weir_rig_close_loose(rig);
@@ -148,7 +149,8 @@ Test(segment, more_segments_than_the_pool_can_name)
     options.sim.handle_bytes_max = 64 * KIB;
     sim_rig *rig = weir_rig_open(&options);
     unsigned count = 0;
-    while (count < 400 && weir_alloc_on(rig->pool, rig->stream[0], 60 * KIB, &addr[count]) == WEIR_OK)
+    while (count < 400 &&
+           weir_alloc_on(rig->pool, rig->stream[0], 60 * KIB, &addr[count]) == WEIR_OK)
         count++;
     cr_expect_eq(count, 256);
     weir_rig_check(rig);

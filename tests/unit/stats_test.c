@@ -212,7 +212,8 @@ Test(stats, stranded_bytes_share_a_handle_with_live_ones)
 
 Test(stats, without_memory_info_the_device_is_not_mentioned)
 {
-    sim_rig *rig = weir_rig_open(&(rig_options){.sim = {.memory_bytes = 8 * MIB, .no_memory_info = true}});
+    sim_rig *rig =
+        weir_rig_open(&(rig_options){.sim = {.memory_bytes = 8 * MIB, .no_memory_info = true}});
     EXPECT_STATUS(weir_rig_try(rig, weir_rig_request(rig, 0, 16 * MIB)), WEIR_NO_MEMORY);
     cr_expect_eq(weir_rig_oom(rig).device_free_bytes, 0);
     cr_expect_eq(weir_rig_oom(rig).limit_bytes, WEIR_NO_LIMIT);

@@ -192,7 +192,8 @@ Test(stream, without_events_only_what_is_known_is_reused)
     weir_rig_free(rig, 0, addr);
     weir_stats before = weir_rig_stats(rig);
     weir_status status = weir_rig_try(rig, request);
-    cr_expect(status == WEIR_NO_MEMORY || status == WEIR_WOULD_WAIT, "%s", weir_status_name(status));
+    cr_expect(status == WEIR_NO_MEMORY || status == WEIR_WOULD_WAIT, "%s",
+              weir_status_name(status));
     weir_stats after = weir_rig_stats(rig);
     cr_expect_eq(after.event_records, before.event_records);
     cr_expect_eq(after.event_queries, before.event_queries);

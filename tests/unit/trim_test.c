@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* trim, finish and the limit: what goes back to the device, what may not, and what is waited for. */
+/* trim, finish and the limit: what goes back to the device, what may not, what is waited for. */
 #include "rig.h"
 
 static uint64_t trim_to(sim_rig *rig, uint64_t keep_bytes, uint64_t wait_us)
