@@ -63,6 +63,9 @@ function(weir_tests_of_tool)
     add_test(NAME field_trace_input
              COMMAND ${PROJECT_SOURCE_DIR}/tests/field/trace_input.sh $<TARGET_FILE:weir>)
     set_tests_properties(field_trace_input PROPERTIES LABELS field TIMEOUT 300)
+    add_test(NAME golden_replay
+             COMMAND ${PROJECT_SOURCE_DIR}/tests/golden/replay.sh $<TARGET_FILE:weir>)
+    set_tests_properties(golden_replay PROPERTIES LABELS golden TIMEOUT 300)
   else()
     weir_left_out("tests/field/trace_input.sh" "it tests the tool, which is left out")
   endif()

@@ -235,6 +235,12 @@ static weir_status alloc_checked(weir_pool *pool, weir_ask *ask, weir_addr *addr
     if (WEIR_UNLIKELY(status != WEIR_OK)) return status;
     if (WEIR_LIKELY((ask->flags & WEIR_ONE_HANDLE) == 0)) index = fit_fast(pool, ask);
     if (WEIR_UNLIKELY(index == 0)) status = alloc_slow(pool, ask, &index);
+    if (status == WEIR_OK && pool->config.max_blocks != 0 &&
+        WEIR_UNLIKELY(pool->blocks.current > pool->config.max_blocks)) {
+        (void)free_node(pool, index, ask->lane); /* others came while the lock was released */
+        weir_oom_note(pool, ask, WEIR_NO_METADATA);
+        return WEIR_NO_METADATA;
+    }
     if (status == WEIR_OK && WEIR_UNLIKELY((ask->flags & WEIR_PINNED) != 0)) {
         status = weir_block_pin(pool, index);
         if (status != WEIR_OK) (void)free_node(pool, index, ask->lane);

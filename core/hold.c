@@ -21,7 +21,7 @@ static void pin_pieces(weir_pool *pool, uint32_t index, bool pin)
         uint64_t bytes = weir_piece_bytes(pages, which);
         if (pin && piece->pins++ == 0) pages->pinned_bytes += bytes;
         if (!pin && --piece->pins == 0) pages->pinned_bytes -= bytes;
-        at = piece->addr + bytes;
+        at = weir_pages_end(pages, at);
     }
 }
 

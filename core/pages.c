@@ -84,6 +84,14 @@ uint32_t weir_pages_at(weir_pages *pages, uint64_t addr)
     return entry == NULL ? 0 : *entry;
 }
 
+uint64_t weir_pages_end(weir_pages *pages, uint64_t addr)
+{
+    uint64_t granule = UINT64_C(1) << pages->granule_shift;
+    uint32_t index = weir_pages_at(pages, addr);
+    if (index == 0) return weir_round_down(addr, granule) + granule;
+    return weir_piece_get(pages, index)->addr + weir_piece_bytes(pages, index);
+}
+
 weir_status weir_pages_room(weir_pages *pages, uint64_t addr, uint64_t bytes)
 {
     const weir_platform *platform = pages->platform;

@@ -87,6 +87,9 @@ weir_span *weir_pages_span(weir_pages *pages, uint64_t addr);
 /* The piece whose place covers `addr`; 0: none. */
 uint32_t weir_pages_at(weir_pages *pages, uint64_t addr);
 
+/* Where the piece that covers `addr` ends, or its granule if there is none: how walks step on. */
+uint64_t weir_pages_end(weir_pages *pages, uint64_t addr);
+
 /* Makes the leaves under a range, so that place cannot fail. NO_METADATA. */
 weir_status weir_pages_room(weir_pages *pages, uint64_t addr, uint64_t bytes);
 

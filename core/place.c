@@ -34,7 +34,7 @@ static void victims_in_node(weir_pool *pool, uint32_t index, uint64_t enough, vi
             pool->victim[list->count++] = which;
             list->granules += piece->granules;
         }
-        at = piece->addr + weir_piece_bytes(&pool->pages, which);
+        at = weir_pages_end(&pool->pages, at);
     }
 }
 
@@ -429,9 +429,7 @@ static uint64_t one_start(weir_pool *pool, const weir_ask *ask, uint32_t index)
 {
     uint64_t end = weir_node_end(&pool->range, index);
     for (uint64_t at = pool->range.node[index].addr; at < end;) {
-        uint32_t which = weir_pages_at(&pool->pages, at);
-        const weir_piece *piece = weir_piece_get(&pool->pages, which);
-        uint64_t piece_end = piece->addr + weir_piece_bytes(&pool->pages, which);
+        uint64_t piece_end = weir_pages_end(&pool->pages, at);
         uint64_t start = weir_round_up(at, ask->align);
         uint64_t room_end = weir_min(end, piece_end);
         if (start <= room_end && room_end - start >= ask->bytes) return start;
@@ -466,12 +464,18 @@ static bool one_window(weir_pool *pool, uint64_t slot, weir_window *at)
     return at->end <= weir_node_end(&pool->range, hole);
 }
 
+uint64_t weir_place_slot(const weir_pool *pool, uint64_t bytes)
+{
+    uint64_t slot = weir_pool_granule(pool);
+    while (slot < bytes) slot *= 2;
+    return slot;
+}
+
 weir_status weir_place_one(weir_pool *pool, const weir_ask *ask, uint32_t how, uint32_t *index)
 {
     weir_window at = {.slot = weir_pool_granule(pool)};
     uint64_t most = pool->device.info.handle_bytes_max;
-    uint64_t slot = weir_pool_granule(pool);
-    while (slot < ask->bytes) slot *= 2;
+    uint64_t slot = weir_place_slot(pool, ask->bytes);
     if (most != 0 && slot > most) return WEIR_UNSUPPORTED;
     *index = one_fit(pool, ask, weir_ask_set(pool, ask));
     if (*index == 0) *index = one_fit(pool, ask, pool->zone[ask->zone].set_of[WEIR_TAG_CLEAN]);

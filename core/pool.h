@@ -266,6 +266,8 @@ bool weir_place_possible(const weir_pool *pool, uint64_t bytes);
 uint64_t weir_place_kept(const weir_pool *pool);
 /* Carves a block that lies in one handle. UNSUPPORTED: the device has none so large. */
 weir_status weir_place_one(weir_pool *pool, const weir_ask *ask, uint32_t how, uint32_t *index);
+/* The size of the handle that a block in one handle needs. */
+uint64_t weir_place_slot(const weir_pool *pool, uint64_t bytes);
 /* Backs a fresh stretch of ask->bytes with new handles; gives the claimed node over it. */
 weir_status weir_place_stretch(weir_pool *pool, const weir_ask *ask, uint32_t *index);
 /* Free handles that could move for `ask`: their bytes, up to `enough`. */

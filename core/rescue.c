@@ -362,6 +362,18 @@ static void rescue_tell(weir_pool *pool, uint64_t copied)
     weir_pool_acquire(pool, &calls);
 }
 
+/* A device that can't be set going again, at the second try either, is of no use to anybody. */
+static weir_status rescue_resume(weir_device *device)
+{
+    if (device->calls.lost) return WEIR_LOST;
+    weir_status status = device->ops.resume(device->self);
+    if (status != WEIR_OK) status = device->ops.resume(device->self);
+    if (status == WEIR_OK) return WEIR_OK;
+    (void)weir_device_answer(device, &device->calls, status);
+    device->calls.lost = true;
+    return WEIR_LOST;
+}
+
 weir_status weir_rescue(weir_pool *pool, weir_ask *ask, uint64_t bytes)
 {
     weir_device *device = &pool->device;
@@ -370,6 +382,8 @@ weir_status weir_rescue(weir_pool *pool, weir_ask *ask, uint64_t bytes)
         return WEIR_NO_MEMORY;
     uint64_t wanted = weir_round_up(bytes, weir_pool_granule(pool));
     if (!weir_place_possible(pool, wanted)) return WEIR_NO_MEMORY;
+    rescue_count(pool);
+    if (rescue_pick(pool, UINT64_MAX) == 0) return WEIR_NO_MEMORY; /* nothing sparse: not worth a wait */
     if (ask->wait_us == 0 || pool->rescuing) return WEIR_WOULD_WAIT;
     wanted += weir_place_kept(pool);
     uint64_t begun = weir_pool_now(pool);
@@ -383,12 +397,12 @@ weir_status weir_rescue(weir_pool *pool, weir_ask *ask, uint64_t bytes)
     status = weir_shadow_drain(pool, 0);
     if (status == WEIR_OK) status = rescue_exchange(pool, ask, wanted);
     rescue_settle(pool, wanted);
-    weir_status resumed = device->calls.lost ? WEIR_LOST : device->ops.resume(device->self);
+    weir_status resumed = rescue_resume(device);
     pool->rescuing = false;
     pool->rescues++;
     weir_pool_press(pool, true);
     copied = pool->rescued_bytes - copied;
     if (status == WEIR_NO_MEMORY && copied != 0) status = WEIR_OK;
     rescue_tell(pool, copied);
-    return resumed == WEIR_OK ? status : weir_device_answer(device, &device->calls, resumed);
+    return resumed == WEIR_OK ? status : resumed;
 }

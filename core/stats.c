@@ -127,8 +127,7 @@ static void oom_note_handles(weir_pool *pool, uint32_t index, weir_oom *oom)
     for (uint64_t at = pool->range.node[index].addr; at < end;) {
         uint32_t which = weir_pages_at(&pool->pages, at);
         const weir_piece *piece = weir_piece_get(&pool->pages, which);
-        uint64_t piece_end = piece->addr + weir_piece_bytes(&pool->pages, which);
-        uint64_t bytes = weir_min(end, piece_end) - at;
+        uint64_t bytes = weir_min(end, weir_pages_end(&pool->pages, at)) - at;
         if (piece->pins != 0) oom->pinned_bytes += bytes;
         else if (!weir_piece_movable(pool, index, which)) oom->stranded_bytes += bytes;
         at += bytes;

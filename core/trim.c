@@ -21,7 +21,7 @@ static uint64_t trim_claim_node(weir_pool *pool, uint32_t index, uint64_t wanted
         uint32_t which = weir_pages_at(&pool->pages, at);
         weir_piece *piece = weir_piece_get(&pool->pages, which);
         uint64_t bytes = weir_piece_bytes(&pool->pages, which);
-        uint64_t next = piece->addr + bytes;
+        uint64_t next = weir_pages_end(&pool->pages, at);
         if (weir_piece_movable(pool, index, which) && piece->shadows == 0) {
             weir_plan_claim_piece(pool, index, which);
             piece->next = plan->piece_first;

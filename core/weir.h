@@ -129,7 +129,7 @@ typedef struct weir_device_ops {
      * new work that touches this pool's memory starts before resume; the backend answers
      * UNSUPPORTED where it cannot promise this, and WOULD_WAIT, with nothing quiet, where wait_us
      * is too little. copy runs in between, and has ended at resume. In between, calls of the group
-     * above are made with the pool's lock held. */
+     * above are made with the pool's lock held. A resume that fails twice makes the device lost. */
     weir_status (*quiesce)(void *self, uint64_t wait_us);                               /* [L] */
     weir_status (*copy)(void *self, weir_addr to, weir_addr from, uint64_t bytes);      /* [L] */
     weir_status (*resume)(void *self);                                                  /* [L] */
@@ -215,7 +215,8 @@ typedef struct weir_config {
                                  0: 0 with keep_bounded, else never */
     bool keep_bounded;        /* keep_bytes counts even when it is 0 */
     /* Sizes from 2^(20+i) up to the next power of two are rounded up to that many steps per power of
-     * two (a power of two; 0 or 1: no rounding); smaller sizes use entry 0, larger the last. */
+     * two (a power of two; 0 or 1: no rounding); smaller sizes use entry 0, larger the last. Where
+     * that would add 4 GiB or more, a size is rounded to unit_bytes only. */
     uint32_t roundup_divisions[16];
 
     uint64_t wait_us;         /* how long weir_alloc may wait for the device, 0: WEIR_FOREVER. See
@@ -237,7 +238,7 @@ weir_status weir_pool_create(const weir_config *config, weir_pool **pool);
  * another call runs; the pool stays usable. After LOST nothing more is asked of the device. */
 weir_status weir_pool_destroy(weir_pool *pool);
 
-/* Sets the limit. Where more is reserved, trims what can be trimmed without waiting; if that is not
+/* Sets the limit; WEIR_NO_LIMIT takes it away, 0 is INVALID. Where more is reserved, trims what can be trimmed without waiting; if that is not
  * enough the new limit holds all the same: nothing grows until the pool is below it. */
 weir_status weir_limit_set(weir_pool *pool, uint64_t limit_bytes);
 

@@ -235,7 +235,7 @@ static bool crew_sim_read(void *device, uint64_t stream, const crew_block *block
     return weir_sim_read((weir_sim *)device, stream, block->addr, block->bytes, block->tag);
 }
 
-/* Without rescue: nothing keeps these threads from queueing work while the device is to be quiet. */
+/* Without rescue: nothing keeps these threads from queueing work while the device has to rest. */
 static void crew_on_sim(unsigned count, bool segments)
 {
     weir_sim_config config = {.memory_bytes = 256 * MIB,
