@@ -49,7 +49,7 @@ extern "C" {
     X(BUSY, 7, "live blocks or running calls forbid this now") \
     X(UNSUPPORTED, 8, "the device or this pool's configuration cannot do this") \
     X(DEVICE, 9, "a device call failed; weir_native_error tells its code") \
-    X(LOST, 10, "the device is lost; only weir_free and weir_pool_destroy still work") \
+    X(LOST, 10, "the device is lost; what needs it fails, frees and destroy still work") \
     X(CORRUPT, 11, "an invariant is broken; weir_check tells which")
 
 typedef enum weir_status {
