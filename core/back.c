@@ -3,12 +3,13 @@
  * back: carries out a plan, a transaction that maps pieces under claimed addresses.
  *
  * A plan holds claimed nodes (the window, in no bin) and busy pieces with their target in `to`. A
- * piece is new (its handle still to be made), idle (addr 0), or moves (addr is its old place, covered
- * by a claimed node of exactly its size). All device calls are made with the lock released: nobody
- * else touches claimed nodes and busy pieces.
+ * piece is new (its handle still to be made), idle (addr 0), or moves (addr is its old place,
+ * covered by a claimed node of exactly its size). All device calls are made with the lock released:
+ * nobody else touches claimed nodes and busy pieces.
  * B1       when a step fails, all steps before it are undone in reverse; what the device refuses to
  *          undo is quarantined: the range, the handle, or both.
- * B2       a moving piece stays mapped at its old place throughout, so a failed move changes nothing.
+ * B2       a moving piece stays mapped at its old place throughout, so a failed move changes
+ *          nothing.
  * Cost     one create for a new piece, one map a piece, one set_access a contiguous stretch.
  */
 #include "pool.h"
@@ -102,12 +103,13 @@ static weir_status piece_map(weir_pool *pool, uint32_t which, weir_calls *calls)
     weir_piece *piece = weir_piece_get(&pool->pages, which);
     uint64_t bytes = weir_piece_bytes(&pool->pages, which);
     if (!piece->made) {
-        weir_status status = WEIR_DEVICE_CALL(
-            device, calls, creates, handle_create(device->self, bytes, &piece->handle));
+        weir_status status = WEIR_DEVICE_CALL(device, calls, creates,
+                                              handle_create(device->self, bytes, &piece->handle));
         if (status != WEIR_OK) return status;
         piece->made = true;
     }
-    return WEIR_DEVICE_CALL(device, calls, maps, map(device->self, piece->to, bytes, piece->handle));
+    return WEIR_DEVICE_CALL(device, calls, maps,
+                            map(device->self, piece->to, bytes, piece->handle));
 }
 
 /* Lets the device touch each contiguous stretch of the plan's new mappings. */
@@ -122,7 +124,8 @@ static weir_status plan_access(weir_pool *pool, const weir_plan *plan, weir_call
             end += weir_piece_bytes(&pool->pages, at);
             at = weir_piece_get(&pool->pages, at)->next;
         }
-        status = WEIR_DEVICE_CALL(device, calls, accesses, set_access(device->self, start, end - start));
+        status =
+            WEIR_DEVICE_CALL(device, calls, accesses, set_access(device->self, start, end - start));
     }
     return status;
 }
@@ -136,8 +139,8 @@ weir_status weir_piece_release(weir_pool *pool, uint32_t which, weir_calls *call
                             handle_release(device->self, piece->handle, bytes));
 }
 
-/* Undoes what was done to the plan's pieces. What the device refuses to undo keeps its mark: `there`
- * for a mapping, `made` for a handle that was to go. */
+/* Undoes what was done to the plan's pieces. What the device refuses to undo keeps its mark:
+ * `there` for a mapping, `made` for a handle that was to go. */
 static void plan_undo(weir_pool *pool, const weir_plan *plan, weir_calls *calls)
 {
     weir_device *device = &pool->device;
@@ -145,8 +148,8 @@ static void plan_undo(weir_pool *pool, const weir_plan *plan, weir_calls *calls)
         weir_piece *piece = weir_piece_get(&pool->pages, at);
         uint64_t bytes = weir_piece_bytes(&pool->pages, at);
         if (piece->there)
-            piece->there =
-                WEIR_DEVICE_CALL(device, calls, unmaps, unmap(device->self, piece->to, bytes)) != WEIR_OK;
+            piece->there = WEIR_DEVICE_CALL(device, calls, unmaps,
+                                            unmap(device->self, piece->to, bytes)) != WEIR_OK;
         if (piece->fresh && piece->made && !piece->there)
             piece->made = weir_piece_release(pool, at, calls) != WEIR_OK;
     }

@@ -4,7 +4,8 @@
  *
  * Owns nothing; works on range, order and the pool's sums. A live node keeps in `set` the zone and
  * lane that allocated it, in `low` the bytes beyond what was asked, in `b` its extra records.
- * Cost: alloc and free are O(1) here; a miss goes to ladder.c, a free with several lanes to limbo.c.
+ * Cost: alloc and free are O(1) here; a miss goes to ladder.c, a free with several lanes to
+ * limbo.c.
  */
 #include "pool.h"
 
@@ -32,8 +33,8 @@ static inline void account_free(weir_pool *pool, uint64_t bytes, uint64_t reques
     pool->frees++;
 }
 
-void weir_block_account(weir_pool *pool, uint32_t index, uint64_t old_bytes,
-                        uint64_t old_requested, uint64_t requested)
+void weir_block_account(weir_pool *pool, uint32_t index, uint64_t old_bytes, uint64_t old_requested,
+                        uint64_t requested)
 {
     uint64_t bytes = weir_node_bytes(&pool->range, index);
     account_free(pool, old_bytes, old_requested);
@@ -63,7 +64,8 @@ bool weir_node_usable(const weir_pool *pool, const weir_node *node, const weir_a
         return false;
     if (label->tag == WEIR_TAG_CLEAN || label->tag == ask->lane + 1) return true;
     uint64_t point = weir_node_point(node);
-    if (pool->config.no_stream_reuse) return weir_order_passed(&pool->order, label->tag - 1u, point);
+    if (pool->config.no_stream_reuse)
+        return weir_order_passed(&pool->order, label->tag - 1u, point);
     return weir_order_before(&pool->order, label->tag - 1u, point, ask->lane);
 }
 
@@ -82,7 +84,7 @@ uint64_t weir_node_point_for(const weir_pool *pool, const weir_node *node, const
 
 /* Makes a claimed node of exactly the right size a live block. */
 static WEIR_HOT void node_born(weir_pool *pool, uint32_t index, uint16_t set, uint64_t bytes,
-                             uint64_t requested)
+                               uint64_t requested)
 {
     weir_range *range = &pool->range;
     weir_node *node = &range->node[index];
@@ -104,7 +106,8 @@ static uint32_t node_cut(weir_range *range, uint32_t index, uint64_t bytes)
     return weir_range_take(range, set, bin, index, bytes);
 }
 
-/* Takes a free node out of its bin and cuts the block out of it; what is left is filed as it was. */
+/* Takes a free node out of its bin and cuts the block out of it; what is left is filed as it
+ * was. */
 static uint32_t carve_filed(weir_pool *pool, const weir_ask *ask, uint32_t index, uint64_t start,
                             uint16_t set)
 {
@@ -119,7 +122,8 @@ static uint32_t carve_filed(weir_pool *pool, const weir_ask *ask, uint32_t index
     return index;
 }
 
-uint32_t weir_block_carve_filed(weir_pool *pool, const weir_ask *ask, uint32_t index, uint64_t start)
+uint32_t weir_block_carve_filed(weir_pool *pool, const weir_ask *ask, uint32_t index,
+                                uint64_t start)
 {
     return carve_filed(pool, ask, index, start, weir_ask_set(pool, ask));
 }
@@ -261,7 +265,8 @@ static WEIR_NOINLINE void tell_alloc(weir_pool *pool, const weir_ask *ask, weir_
     weir_pool_tell(pool, &record);
 }
 
-/* A size that no address space could hold is refused without a search, and told like any refusal. */
+/* A size that no address space could hold is refused without a search, and told like any
+ * refusal. */
 static weir_status alloc_impossible(weir_pool *pool, weir_ask *ask)
 {
     ask->bytes = UINT64_MAX;
@@ -288,8 +293,8 @@ static weir_status alloc_and_unlock(weir_pool *pool, weir_ask *ask, weir_stream 
 
 /* ------------------------------------------------------------------------------------ quick -- */
 
-/* The shortest path: a fit in the lane's own set or the clean one, nothing rounded, watched, bounded
- * or weighed. All that would forbid it is summed up in one flag. */
+/* The shortest path: a fit in the lane's own set or the clean one, nothing rounded, watched,
+ * bounded or weighed. All that would forbid it is summed up in one flag. */
 void weir_block_set_careful(weir_pool *pool)
 {
     const weir_config *config = &pool->config;
@@ -397,14 +402,13 @@ weir_status weir_alloc(weir_pool *pool, const weir_request *request, weir_addr *
 
 /* ------------------------------------------------------------------------------------- free -- */
 
-/* Frees a node that is out of the index and belongs to no caller any more. With no extra records and
- * one lane it goes straight to its set; the order of that lane makes reuse safe. */
+/* Frees a node that is out of the index and belongs to no caller any more. With no extra records
+ * and one lane it goes straight to its set; the order of that lane makes reuse safe. */
 static weir_status free_node(weir_pool *pool, uint32_t index, uint32_t lane)
 {
     weir_range *range = &pool->range;
     weir_node *node = &range->node[index];
-    if (WEIR_UNLIKELY((node->high & WEIR_NODE_PINNED) != 0))
-        weir_block_unpin(pool, index);
+    if (WEIR_UNLIKELY((node->high & WEIR_NODE_PINNED) != 0)) weir_block_unpin(pool, index);
     uint32_t owner = weir_node_lane(pool, node);
     weir_range_unindex(range, node->addr);
     account_free(pool, weir_node_bytes(range, index), weir_node_bytes(range, index) - node->low);

@@ -42,9 +42,9 @@ static bool group_is_whole(int present, int members)
 
 static weir_status device_check_groups(const weir_device_ops *ops)
 {
-    int memory = (ops->va_reserve != NULL) + (ops->va_free != NULL) +
-                 (ops->handle_create != NULL) + (ops->handle_release != NULL) +
-                 (ops->map != NULL) + (ops->set_access != NULL) + (ops->unmap != NULL);
+    int memory = (ops->va_reserve != NULL) + (ops->va_free != NULL) + (ops->handle_create != NULL) +
+                 (ops->handle_release != NULL) + (ops->map != NULL) + (ops->set_access != NULL) +
+                 (ops->unmap != NULL);
     int segments = (ops->segment_alloc != NULL) + (ops->segment_free != NULL);
     int order = (ops->event_create != NULL) + (ops->event_destroy != NULL) +
                 (ops->event_record != NULL) + (ops->event_query != NULL) +

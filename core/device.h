@@ -2,8 +2,8 @@
 /*
  * device: the caller's device as the core sees it: the calls it has, counted, and its last error.
  *
- * Owns     a copy of the ops with everything absent as NULL, what describe told, the counts of calls
- *          and the sticky state of a lost device.
+ * Owns     a copy of the ops with everything absent as NULL, what describe told, the counts of
+ *          calls and the sticky state of a lost device.
  * D1       once a call answered LOST, its caller makes no further call, and nobody does from when
  *          that caller has the lock again; all answer LOST.
  * Cost     one branch and one increment on top of each call.
@@ -48,8 +48,8 @@ static inline bool weir_device_virtual(const weir_device *device)
 }
 
 #define WEIR_DEVICE_CALL(device, calls, counter, call) \
-    ((calls)->lost ? WEIR_LOST \
-                   : ((calls)->counter++, \
-                      weir_device_answer((device), (calls), (device)->ops.call)))
+    ((calls)->lost \
+         ? WEIR_LOST \
+         : ((calls)->counter++, weir_device_answer((device), (calls), (device)->ops.call)))
 
 #endif

@@ -3,8 +3,8 @@
  * gather: free memory of other lanes, once it has passed or a wait was put between.
  *
  * Owns nothing. Free memory that has passed is filed as clean; clean memory next to free memory of
- * the asking lane is filed under that lane, so that both join. Filing under a lane is always safe: it
- * only promises less to the others.
+ * the asking lane is filed under that lane, so that both join. Filing under a lane is always safe:
+ * it only promises less to the others.
  * Cost     one query a lane, at most one record, and at most WEIR_VICTIMS_MAX nodes a set.
  */
 #include "pool.h"
@@ -118,8 +118,8 @@ weir_status weir_gather_join(weir_pool *pool, const weir_ask *ask)
     if ((ask->flags & WEIR_NO_EVENTS) != 0) return WEIR_OK;
     for (uint32_t lane = 0; lane < order->lane_count && status == WEIR_OK; lane++) {
         if (lane == ask->lane || !lane_has_free(pool, ask->zone, lane)) continue;
-        uint64_t last = order->lane[lane].retired ? order->lane[lane].recorded
-                                                  : order->lane[lane].epoch;
+        uint64_t last =
+            order->lane[lane].retired ? order->lane[lane].recorded : order->lane[lane].epoch;
         status = weir_order_join(order, lane, last, ask->lane);
     }
     return status == WEIR_OK ? weir_limbo_join(pool, ask->lane) : status;
@@ -132,8 +132,7 @@ static weir_status lane_wait(weir_pool *pool, uint32_t lane, uint64_t *wait_us)
     weir_order *order = &pool->order;
     bool passed = false;
     weir_status status = WEIR_OK;
-    if (!order->lane[lane].retired)
-        status = weir_order_cover(order, lane, order->lane[lane].epoch);
+    if (!order->lane[lane].retired) status = weir_order_cover(order, lane, order->lane[lane].epoch);
     if (status == WEIR_OK) status = weir_order_poll(order, lane);
     uint32_t index = order->lane[lane].last;
     if (status != WEIR_OK || index == 0) return status;

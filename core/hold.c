@@ -2,10 +2,10 @@
 /*
  * hold: the calls on a live block that neither make nor end it: pins, uses, its size.
  *
- * Owns     nothing; pins and uses are extra records of the block (order.h), and a pinned block counts
- *          in every piece under it.
- * Cost     O(pieces under the block) for the first pin and the last unpin; a use O(uses of the block);
- *          a resize like an allocation without a wait.
+ * Owns     nothing; pins and uses are extra records of the block (order.h), and a pinned block
+ *          counts in every piece under it.
+ * Cost     O(pieces under the block) for the first pin and the last unpin; a use O(uses of the
+ *          block); a resize like an allocation without a wait.
  */
 #include "pool.h"
 
@@ -118,8 +118,8 @@ static weir_status resize_grow(weir_pool *pool, uint32_t index, weir_ask *ask)
     uint64_t end = weir_node_end(range, index);
     uint32_t tail;
     ask->bytes -= end - addr;
-    weir_status status = weir_place_at(pool, ask, end,
-                                       WEIR_PLACE_IDLE | WEIR_PLACE_GROW | WEIR_PLACE_MOVE, &tail);
+    weir_status status =
+        weir_place_at(pool, ask, end, WEIR_PLACE_IDLE | WEIR_PLACE_GROW | WEIR_PLACE_MOVE, &tail);
     if (status != WEIR_OK) return status;
     index = weir_range_lookup(range, addr);
     if (weir_node_end(range, tail) != end + ask->bytes)

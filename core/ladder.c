@@ -41,21 +41,22 @@ static weir_status rung_back(weir_pool *pool, weir_ask *ask, uint32_t sparing, u
 {
     const uint32_t all = WEIR_PLACE_IDLE | WEIR_PLACE_GROW | WEIR_PLACE_MOVE | sparing;
     weir_status status = weir_place(pool, ask, all, index);
-    if (status == WEIR_NO_MEMORY) status = weir_place(pool, ask, all & ~(uint32_t)WEIR_PLACE_GROW, index);
-    if (status == WEIR_NO_MEMORY) status = weir_place(pool, ask, all & ~(uint32_t)WEIR_PLACE_MOVE, index);
+    if (status == WEIR_NO_MEMORY)
+        status = weir_place(pool, ask, all & ~(uint32_t)WEIR_PLACE_GROW, index);
+    if (status == WEIR_NO_MEMORY)
+        status = weir_place(pool, ask, all & ~(uint32_t)WEIR_PLACE_MOVE, index);
     return status;
 }
 
-/* garbage_collection_threshold: before growth beyond a part of the bound, what is free and passed goes
- * back to the device. */
+/* garbage_collection_threshold: before growth beyond a part of the bound, what is free and passed
+ * goes back to the device. */
 static weir_status rung_collect(weir_pool *pool, const weir_ask *ask)
 {
     uint64_t released;
     uint64_t threshold = weir_part(weir_place_bound(pool), pool->config.gc_permille);
     if (pool->config.gc_permille == 0 || (ask->flags & WEIR_NO_EVENTS) != 0) return WEIR_NO_MEMORY;
     if (pool->pages.held_bytes + ask->bytes <= threshold) return WEIR_NO_MEMORY;
-    weir_status status =
-        weir_trim_to(pool, threshold - weir_min(threshold, ask->bytes), &released);
+    weir_status status = weir_trim_to(pool, threshold - weir_min(threshold, ask->bytes), &released);
     return status == WEIR_OK ? WEIR_NO_MEMORY : status;
 }
 
@@ -94,7 +95,8 @@ static weir_status rung_wait(weir_pool *pool, weir_ask *ask, uint32_t *index)
     if ((ask->flags & WEIR_NO_EVENTS) != 0) return WEIR_NO_MEMORY;
     if (pool->order.lane_count == 1) return WEIR_NO_MEMORY;
     weir_status status = weir_gather_wait(pool, &ask->wait_us);
-    if (status == WEIR_WOULD_WAIT && weir_place_possible(pool, ask->bytes)) ask->waits_would_help = true;
+    if (status == WEIR_WOULD_WAIT && weir_place_possible(pool, ask->bytes))
+        ask->waits_would_help = true;
     if (status != WEIR_OK && status != WEIR_WOULD_WAIT) return status;
     return rungs_without_wait(pool, ask, index);
 }
@@ -109,8 +111,8 @@ static weir_status rung_rescue(weir_pool *pool, weir_ask *ask, uint32_t *index)
 /* With every means at once, no byte more than is missing, and what was kept for rescues. */
 static weir_status rung_squeeze(weir_pool *pool, weir_ask *ask, uint32_t *index)
 {
-    return weir_place(pool, ask, WEIR_PLACE_IDLE | WEIR_PLACE_GROW | WEIR_PLACE_MOVE | WEIR_PLACE_TIGHT,
-                      index);
+    return weir_place(
+        pool, ask, WEIR_PLACE_IDLE | WEIR_PLACE_GROW | WEIR_PLACE_MOVE | WEIR_PLACE_TIGHT, index);
 }
 
 static weir_status rung_return(weir_pool *pool, weir_ask *ask, uint32_t *index)
@@ -152,8 +154,8 @@ static weir_status climb_once(weir_pool *pool, weir_ask *ask, uint32_t *index)
     return status;
 }
 
-/* A small block gets a stretch for its kind while memory is easily had; under pressure it lies among
- * the others like any block. */
+/* A small block gets a stretch for its kind while memory is easily had; under pressure it lies
+ * among the others like any block. */
 static weir_status climb(weir_pool *pool, weir_ask *ask, uint32_t *index)
 {
     if (ask->zone == WEIR_ZONE_SMALL) {

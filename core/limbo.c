@@ -2,13 +2,13 @@
 /*
  * limbo: frees whose uses lie on several lanes.
  *
- * Owns     the list of limbo nodes, oldest first. Each keeps its set, so its owner lane, its point on
- *          that lane, and one extra record for each further lane with the point on that one.
+ * Owns     the list of limbo nodes, oldest first. Each keeps its set, so its owner lane, its point
+ *          on that lane, and one extra record for each further lane with the point on that one.
  * L1       pending.current is the sum of the bytes of limbo nodes.
  * L2       a node leaves when every further use has passed, or when its owner lane was made to wait
  *          for them; only then it is filed, under its owner lane alone.
- * Cost     enter: one event record for each further lane, and one for the owner lane if that does not
- *          outlive its frees. settle and join: O(limbo nodes).
+ * Cost     enter: one event record for each further lane, and one for the owner lane if that does
+ *          not outlive its frees. settle and join: O(limbo nodes).
  */
 #include "pool.h"
 

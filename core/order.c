@@ -73,7 +73,7 @@ weir_status weir_order_attach(weir_order *order, const weir_stream_desc *desc, u
 {
     if (order->lane_count == WEIR_LANES_MAX) return WEIR_NO_METADATA;
     weir_lane *lanes = (weir_lane *)array_room(order->platform, order->lane, order->lane_count,
-                                  &order->lane_room, sizeof(weir_lane));
+                                               &order->lane_room, sizeof(weir_lane));
     if (lanes == NULL) return WEIR_NO_METADATA;
     order->lane = lanes;
     *lane = order->lane_count++;
@@ -119,11 +119,12 @@ static weir_status point_take(weir_order *order, uint32_t *index)
         return WEIR_OK;
     }
     weir_point *points = (weir_point *)array_room(order->platform, order->point, order->point_count,
-                                    &order->point_room, sizeof(weir_point));
+                                                  &order->point_room, sizeof(weir_point));
     if (points == NULL) return WEIR_NO_METADATA;
     order->point = points;
     weir_event event;
-    weir_status status = WEIR_DEVICE_CALL(device, &device->calls, event_creates, event_create(device->self, &event));
+    weir_status status =
+        WEIR_DEVICE_CALL(device, &device->calls, event_creates, event_create(device->self, &event));
     if (status != WEIR_OK) return status;
     *index = order->point_count++;
     order->point[*index] = (weir_point){.event = event};
@@ -223,7 +224,8 @@ static weir_status lane_seen_room(weir_order *order, weir_lane *lane)
 {
     uint32_t room = order->lane_room;
     if (lane->seen_room >= room) return WEIR_OK;
-    uint64_t *seen = (uint64_t *)order->platform->mem_alloc(order->platform->self, room * sizeof(*seen));
+    uint64_t *seen =
+        (uint64_t *)order->platform->mem_alloc(order->platform->self, room * sizeof(*seen));
     if (seen == NULL) return WEIR_NO_METADATA;
     weir_memset(seen, 0, room * sizeof(*seen));
     if (lane->seen != NULL) weir_memcpy(seen, lane->seen, lane->seen_room * sizeof(*seen));
@@ -257,8 +259,9 @@ weir_status weir_order_extra_add(weir_order *order, uint32_t *first, uint16_t la
     if (index != 0) {
         order->extra_unused = order->extra[index].next;
     } else {
-        weir_extra *extras = (weir_extra *)array_room(order->platform, order->extra, order->extra_count,
-                                        &order->extra_room, sizeof(weir_extra));
+        weir_extra *extras =
+            (weir_extra *)array_room(order->platform, order->extra, order->extra_count,
+                                     &order->extra_room, sizeof(weir_extra));
         if (extras == NULL) return WEIR_NO_METADATA;
         order->extra = extras;
         index = order->extra_count++;

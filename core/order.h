@@ -4,8 +4,8 @@
  *
  * Owns     a lane for each attached stream, the points taken on them (each with its event) and the
  *          extra records of blocks: uses on further streams, and pins.
- * Point    a lane's frees are numbered by epochs. A free in epoch e has passed once an event that was
- *          recorded at the end of e, or later, has. `recorded` is the last epoch that an event
+ * Point    a lane's frees are numbered by epochs. A free in epoch e has passed once an event that
+ *          was recorded at the end of e, or later, has. `recorded` is the last epoch that an event
  *          covers, `passed` the last known to have passed; epoch = recorded + 1.
  * O1       passed <= recorded < epoch, and a lane's points are in the order of their epochs.
  * O2       seen[l] of a lane is an epoch of lane l that all its later work is ordered after.
@@ -26,7 +26,7 @@
 
 typedef struct weir_lane {
     uint64_t native, unique;
-    weir_stream name;     /* what the caller calls it; 0 once retired */
+    weir_stream name; /* what the caller calls it; 0 once retired */
     uint64_t epoch, recorded, passed;
     uint64_t *seen;
     uint32_t seen_room;

@@ -20,7 +20,8 @@ static void span_free(weir_pages *pages, weir_span *span)
     const weir_platform *platform = pages->platform;
     for (uint32_t i = 0; i < span->leaves; i++)
         if (span->leaf[i] != NULL)
-            platform->mem_free(platform->self, span->leaf[i], WEIR_LEAF_GRANULES * sizeof(uint32_t));
+            platform->mem_free(platform->self, span->leaf[i],
+                               WEIR_LEAF_GRANULES * sizeof(uint32_t));
     platform->mem_free(platform->self, span->leaf, span->leaves * sizeof(*span->leaf));
 }
 
@@ -44,7 +45,8 @@ weir_status weir_pages_span_add(weir_pages *pages, uint64_t base, uint64_t bytes
     if (pages->span_count == WEIR_SPANS_MAX || leaves > UINT32_MAX / sizeof(uint32_t *))
         return WEIR_NO_METADATA;
     weir_span *span = &pages->span[pages->span_count];
-    span->leaf = (uint32_t **)platform->mem_alloc(platform->self, (size_t)leaves * sizeof(*span->leaf));
+    span->leaf =
+        (uint32_t **)platform->mem_alloc(platform->self, (size_t)leaves * sizeof(*span->leaf));
     if (span->leaf == NULL) return WEIR_NO_METADATA;
     weir_memset(span->leaf, 0, (size_t)leaves * sizeof(*span->leaf));
     span->leaves = (uint32_t)leaves;
@@ -59,7 +61,8 @@ void weir_pages_span_drop(weir_pages *pages, uint64_t base)
     weir_span *span = weir_pages_span(pages, base);
     WEIR_ASSERT(span != NULL && span->base == base);
     span_free(pages, span);
-    for (weir_span *last = &pages->span[--pages->span_count]; span < last; span++) span[0] = span[1];
+    for (weir_span *last = &pages->span[--pages->span_count]; span < last; span++)
+        span[0] = span[1];
 }
 
 weir_span *weir_pages_span(weir_pages *pages, uint64_t addr)
@@ -257,7 +260,8 @@ static const char *check_map(weir_pages *pages)
         const weir_span *span = &pages->span[i];
         for (uint64_t at = 0; at < span->leaves && why == NULL; at++) {
             uint64_t offset = at * WEIR_LEAF_GRANULES << pages->granule_shift;
-            if (span->leaf[at] != NULL) why = check_leaf(pages, span->leaf[at], span->base + offset);
+            if (span->leaf[at] != NULL)
+                why = check_leaf(pages, span->leaf[at], span->base + offset);
         }
     }
     return why;

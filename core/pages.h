@@ -8,7 +8,8 @@
  * P1       a granule names a piece exactly when that piece is mapped there as its place; a shadow,
  *          the old place of a moved handle, is named by no granule.
  * P2       an idle piece is in the list of its size and has no place.
- * P3       held_bytes is the sum over all pieces; idle_bytes and lost_bytes over those of that state.
+ * P3       held_bytes is the sum over all pieces; idle_bytes and lost_bytes over those of that
+ *          state.
  * Cost     O(1) a granule; 4 bytes a granule in leaves of 1024, 64 bytes a piece.
  */
 #ifndef WEIR_PAGES_H
@@ -32,17 +33,17 @@ typedef enum weir_piece_state {
 
 typedef struct weir_piece {
     weir_handle handle;
-    uint64_t addr;     /* its place; while a call places it, where it comes from; 0: none */
-    uint64_t to;       /* while a call places it: where to */
+    uint64_t addr; /* its place; while a call places it, where it comes from; 0: none */
+    uint64_t to;   /* while a call places it: where to */
     uint32_t granules;
-    uint32_t next;     /* idle list, or the chain of a running call */
+    uint32_t next; /* idle list, or the chain of a running call */
     uint32_t pins;
-    uint32_t shadows;  /* old places still mapped */
-    uint32_t node;     /* while a call moves it: the claimed node over its old place */
+    uint32_t shadows; /* old places still mapped */
+    uint32_t node;    /* while a call moves it: the claimed node over its old place */
     uint8_t state;
-    bool made;         /* `handle` is valid */
-    bool fresh;        /* made by the running call */
-    bool there;        /* mapped at `to` by the running call */
+    bool made;  /* `handle` is valid */
+    bool fresh; /* made by the running call */
+    bool there; /* mapped at `to` by the running call */
 } weir_piece;
 
 typedef struct weir_span {
@@ -93,8 +94,8 @@ uint64_t weir_pages_end(weir_pages *pages, uint64_t addr);
 /* Makes the leaves under a range, so that place cannot fail. NO_METADATA. */
 weir_status weir_pages_room(weir_pages *pages, uint64_t addr, uint64_t bytes);
 
-/* A new piece of this size, busy, charged to held_bytes, its handle still to be made. 0: NO_METADATA.
- * drop takes its bytes off again. */
+/* A new piece of this size, busy, charged to held_bytes, its handle still to be made. 0:
+ * NO_METADATA. drop takes its bytes off again. */
 uint32_t weir_pages_piece_add(weir_pages *pages, uint32_t granules);
 void weir_pages_piece_drop(weir_pages *pages, uint32_t index);
 

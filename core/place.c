@@ -3,8 +3,8 @@
  * place: backs a window with handles, and carves the block.
  *
  * What a window lacks comes from idle handles, then from free handles that lie elsewhere and move,
- * then from new ones; moving comes in only where the pool holds more than its share above the largest
- * amount ever asked for at once (move_above_permille), or can't grow.
+ * then from new ones; moving comes in only where the pool holds more than its share above the
+ * largest amount ever asked for at once (move_above_permille), or can't grow.
  * Owns     the scratch list pool->victim while the lock is held.
  * Cost     as many handles as cover twice the need are looked at, WEIR_VICTIMS_MAX at a time.
  */
@@ -39,8 +39,8 @@ static void victims_in_node(weir_pool *pool, uint32_t index, uint64_t enough, vi
 }
 
 /* Lists free handles that `ask` may take, from its own zone, the main one and that of small blocks:
- * from the shortest free nodes up, which are the least useful as they are. True if there may be more
- * than what was listed. */
+ * from the shortest free nodes up, which are the least useful as they are. True if there may be
+ * more than what was listed. */
 static bool victims_list(weir_pool *pool, const weir_ask *ask, uint64_t enough, victims *list)
 {
     *list = (victims){0};
@@ -125,10 +125,10 @@ static uint64_t headroom_granules(const weir_pool *pool, uint32_t how)
     return limit <= used ? 0 : (limit - used) >> pool->device.granule_shift;
 }
 
-/* The size of handle to grow by: growth_bytes under a block that fills it, which will leave it free as
- * a whole, else an eighth of what is held or what is missing, at most half of growth_bytes. Not more
- * than a rescue could copy, and less when the limit is near, so that the last handles can still move
- * to where they are needed. */
+/* The size of handle to grow by: growth_bytes under a block that fills it, which will leave it free
+ * as a whole, else an eighth of what is held or what is missing, at most half of growth_bytes. Not
+ * more than a rescue could copy, and less when the limit is near, so that the last handles can
+ * still move to where they are needed. */
 static uint64_t growth_granules(const weir_pool *pool, uint64_t remaining, uint64_t headroom)
 {
     uint64_t granule = weir_pool_granule(pool);
@@ -140,12 +140,12 @@ static uint64_t growth_granules(const weir_pool *pool, uint64_t remaining, uint6
     return UINT64_C(1) << weir_bit_high(weir_max(size, granule) >> pool->device.granule_shift);
 }
 
-/* A stretch of a hole that has to be backed. Handles lie in slots, at multiples of their own size from
- * the span's base, so that a free one fits wherever another of its size was. */
+/* A stretch of a hole that has to be backed. Handles lie in slots, at multiples of their own size
+ * from the span's base, so that a free one fits wherever another of its size was. */
 typedef struct stretch {
-    uint64_t base;     /* of the span */
-    uint64_t lo, hi;   /* what may be backed */
-    uint64_t at, end;  /* what still has to be */
+    uint64_t base;    /* of the span */
+    uint64_t lo, hi;  /* what may be backed */
+    uint64_t at, end; /* what still has to be */
 } stretch;
 
 /* The largest order of slot around stretch->at that lies within its bounds. */
@@ -218,7 +218,8 @@ static uint32_t fresh_pick(weir_pool *pool, fill *with, const stretch *of, uint3
     if (largest != 0 && order > weir_bit_high(largest)) order = weir_bit_high(largest);
     if (order > most) order = most;
     while (order > 0 && tight &&
-           (weir_round_down(of->at - of->base, weir_pool_granule(pool) << order) != of->at - of->base ||
+           (weir_round_down(of->at - of->base, weir_pool_granule(pool) << order) !=
+                of->at - of->base ||
             UINT64_C(1) << order > remaining))
         order--;
     if (order > weir_bit_high(headroom)) order = weir_bit_high(headroom);
@@ -248,8 +249,7 @@ static uint32_t fill_pick(weir_pool *pool, fill *with, const stretch *of)
         with->more = victims_list(pool, with->ask, 2 * remaining, &with->movable);
         which = held_pick(pool, with, wanted, most);
     }
-    if (which == 0 && (with->how & WEIR_PLACE_GROW) != 0)
-        which = fresh_pick(pool, with, of, most);
+    if (which == 0 && (with->how & WEIR_PLACE_GROW) != 0) which = fresh_pick(pool, with, of, most);
     return which;
 }
 
@@ -325,15 +325,15 @@ static bool window_fill(weir_pool *pool, const weir_window *at, fill *with)
 }
 
 /* Backs one window with the means of `how`; gives the claimed node over it. */
-static weir_status window_back(weir_pool *pool, const weir_ask *ask, const weir_window *at, uint32_t how,
-                               uint32_t *index)
+static weir_status window_back(weir_pool *pool, const weir_ask *ask, const weir_window *at,
+                               uint32_t how, uint32_t *index)
 {
     fill with = {.ask = ask, .how = how};
     if ((how & WEIR_PLACE_GROW) != 0 && headroom_granules(pool, how) < at->missing)
         weir_pool_press(pool, true);
     if ((how & WEIR_PLACE_GROW) != 0 && (how & WEIR_PLACE_MOVE) == 0 &&
-        headroom_granules(pool, how) +
-                (pool->pages.idle_bytes >> pool->device.granule_shift) < at->missing)
+        headroom_granules(pool, how) + (pool->pages.idle_bytes >> pool->device.granule_shift) <
+            at->missing)
         return WEIR_NO_MEMORY;
     weir_status status = weir_range_need(&pool->range, WEIR_PLAN_NODES);
     if (status != WEIR_OK) return status;
@@ -349,8 +349,8 @@ static weir_status window_back(weir_pool *pool, const weir_ask *ask, const weir_
 
 /* ------------------------------------------------------------------------------------ place -- */
 
-/* Whether growing by `missing` granules keeps the pool within a share of the largest amount that was
- * ever asked for at once, this request included. */
+/* Whether growing by `missing` granules keeps the pool within a share of the largest amount that
+ * was ever asked for at once, this request included. */
 static bool growth_within(const weir_pool *pool, const weir_ask *ask, uint64_t missing,
                           uint32_t permille)
 {
@@ -387,7 +387,8 @@ static weir_status place_small(weir_pool *pool, const weir_ask *ask, uint32_t ho
     chunk.bytes = weir_pool_granule(pool);
     chunk.align = chunk.bytes;
     if (!weir_window_fresh(pool, &chunk, &at)) {
-        if (weir_pool_span_add(pool, chunk.bytes) != WEIR_OK || !weir_window_fresh(pool, &chunk, &at))
+        if (weir_pool_span_add(pool, chunk.bytes) != WEIR_OK ||
+            !weir_window_fresh(pool, &chunk, &at))
             return WEIR_NO_MEMORY;
     }
     weir_status status = window_back(pool, &chunk, &at, how, index);
@@ -403,7 +404,8 @@ static uint32_t slot_order(const weir_pool *pool, uint32_t how)
     return weir_bit_high(growth_granules(pool, 0, headroom_granules(pool, how)));
 }
 
-static weir_status place_segment(weir_pool *pool, const weir_ask *ask, uint32_t how, uint32_t *index)
+static weir_status place_segment(weir_pool *pool, const weir_ask *ask, uint32_t how,
+                                 uint32_t *index)
 {
     if ((how & WEIR_PLACE_GROW) == 0) return WEIR_NO_MEMORY;
     weir_status status = weir_segment_add(pool, ask, index);
@@ -499,7 +501,8 @@ weir_status weir_place(weir_pool *pool, const weir_ask *ask, uint32_t how, uint3
         return place_small(pool, ask, how & ~(uint32_t)WEIR_PLACE_MOVE, index);
     uint64_t slot = weir_pool_granule(pool) << slot_order(pool, how);
     if (!weir_window_best(pool, ask, slot, &at)) {
-        if (weir_pool_span_add(pool, ask->bytes) != WEIR_OK || !weir_window_best(pool, ask, slot, &at))
+        if (weir_pool_span_add(pool, ask->bytes) != WEIR_OK ||
+            !weir_window_best(pool, ask, slot, &at))
             return WEIR_NO_MEMORY;
     }
     weir_status status = place_window(pool, ask, &at, how, index);

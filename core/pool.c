@@ -168,8 +168,8 @@ weir_status weir_pool_span_add(weir_pool *pool, uint64_t bytes)
     weir_status status;
     for (;;) {
         weir_calls calls = weir_pool_release(pool);
-        status = WEIR_DEVICE_CALL(device, &calls, va_reserves,
-                                  va_reserve(device->self, wish, &base));
+        status =
+            WEIR_DEVICE_CALL(device, &calls, va_reserves, va_reserve(device->self, wish, &base));
         weir_pool_acquire(pool, &calls);
         if (status == WEIR_OK || status == WEIR_LOST || wish == least) break;
         wish = weir_max(weir_round_up(wish / 2, granule), least);
@@ -177,8 +177,7 @@ weir_status weir_pool_span_add(weir_pool *pool, uint64_t bytes)
     if (status != WEIR_OK) return status;
     status = span_file(pool, base, wish);
     if (status != WEIR_OK)
-        (void)WEIR_DEVICE_CALL(device, &device->calls, va_frees,
-                               va_free(device->self, base, wish));
+        (void)WEIR_DEVICE_CALL(device, &device->calls, va_frees, va_free(device->self, base, wish));
     return status;
 }
 
@@ -412,7 +411,8 @@ static bool zone_is_empty(const weir_pool *pool, uint32_t zone)
     for (uint32_t at = range->node[0].next; at != 0; at = range->node[at].next) {
         weir_kind kind = (weir_kind)range->node[at].kind;
         if ((kind == WEIR_LIVE || kind == WEIR_CLAIMED) &&
-            pool->range.set[range->node[at].set]->zone == zone && range->node[at].set != WEIR_SET_HOLES)
+            pool->range.set[range->node[at].set]->zone == zone &&
+            range->node[at].set != WEIR_SET_HOLES)
             return false;
     }
     return true;

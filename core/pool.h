@@ -2,24 +2,24 @@
 /*
  * pool: the state behind weir.h, and what its files share.
  *
- * A pool is a range (where blocks lie), pages (what backs them), an order (when they may be reused),
- * and zones. A zone is a part of the arena whose free memory serves only its own requests: zone 0 is
- * the pool itself, zone 1 holds small blocks so that they do not pin large handles, the rest are
- * domains. Free memory is filed by zone and tag: the lane that freed it last, or clean if no use of
- * it is pending. Address space without memory is the set of holes, common to all zones.
+ * A pool is a range (where blocks lie), pages (what backs them), an order (when they may be
+ * reused), and zones. A zone is a part of the arena whose free memory serves only its own requests:
+ * zone 0 is the pool itself, zone 1 holds small blocks so that they do not pin large handles, the
+ * rest are domains. Free memory is filed by zone and tag: the lane that freed it last, or clean if
+ * no use of it is pending. Address space without memory is the set of holes, common to all zones.
  *
  *   pool.c    create, destroy, streams, domains           block.c   alloc, free
  *   hold.c    pins, uses, resize                          device.c  the device's calls
  *   ladder.c  what an allocation tries, in order          window.c  where a block could lie
  *   place.c   backs a window with handles, by policy
- *   back.c    backs a window: create, map, move, undo     limbo.c   frees with uses on several lanes
- *   gather.c  files what has passed where it is wanted    segment.c the same without virtual memory
- *   shadow.c  old places of moved handles                 rescue.c  copies sparse handles together
- *   trim.c    gives memory back                           stats.c   numbers, reports, walks
- *   check.c   all invariants
+ *   back.c    backs a window: create, map, move, undo     limbo.c   frees with uses on several
+ *   lanes gather.c  files what has passed where it is wanted    segment.c the same without virtual
+ *   memory shadow.c  old places of moved handles                 rescue.c  copies sparse handles
+ *   together trim.c    gives memory back                           stats.c   numbers, reports,
+ *   walks check.c   all invariants
  *
- * Locking: every function here is called with the lock held unless it says otherwise. back, trim and
- * shadow release it around device calls, on nodes and pieces that they have claimed.
+ * Locking: every function here is called with the lock held unless it says otherwise. back, trim
+ * and shadow release it around device calls, on nodes and pieces that they have claimed.
  */
 #ifndef WEIR_POOL_H
 #define WEIR_POOL_H
@@ -32,7 +32,7 @@
 #define WEIR_ZONE_MAIN 0
 #define WEIR_ZONE_SMALL 1
 #define WEIR_ZONE_DOMAINS 2
-#define WEIR_TAG_CLEAN 0 /* in zone.set_of; a lane's tag is its index + 1 */
+#define WEIR_TAG_CLEAN 0     /* in zone.set_of; a lane's tag is its index + 1 */
 #define WEIR_SHADOWS_KEPT 32 /* unmapped in bulk from this many on */
 #define WEIR_VICTIMS_MAX 256
 #define WEIR_PLAN_NODES (2 * WEIR_VICTIMS_MAX + 64) /* spare nodes that a plan may need */
@@ -58,7 +58,7 @@ typedef struct weir_quick {
 
 /* A request after validation. */
 typedef struct weir_ask {
-    uint64_t bytes;     /* rounded */
+    uint64_t bytes; /* rounded */
     uint64_t requested;
     uint64_t align;
     uint32_t lane;
@@ -88,12 +88,12 @@ struct weir_pool {
     weir_list limbo;
     weir_list shadows;
     uint64_t shadow_bytes;
-    uint32_t running;  /* calls that have released the lock */
-    bool rounds;       /* some entry of roundup_divisions is above 1 */
-    bool careful;      /* something below or in the config forbids the shortest path: see block.c */
+    uint32_t running; /* calls that have released the lock */
+    bool rounds;      /* some entry of roundup_divisions is above 1 */
+    bool careful;     /* something below or in the config forbids the shortest path: see block.c */
     bool failed_once;
-    bool rescuing;     /* between quiesce and resume */
-    bool pressed;      /* growth has come to its bound: blocks are placed to strand the least */
+    bool rescuing; /* between quiesce and resume */
+    bool pressed;  /* growth has come to its bound: blocks are placed to strand the least */
 
     uint32_t victim[WEIR_VICTIMS_MAX]; /* scratch of place.c */
 
@@ -171,7 +171,8 @@ weir_status weir_pool_give_back(weir_pool *pool);
 weir_status weir_zone_release(weir_pool *pool, uint32_t zone);
 /* Notes a new total of held memory in the peaks. */
 void weir_pool_note_held(weir_pool *pool, uint64_t added_bytes, uint32_t added_count);
-/* The part of [addr, addr + bytes), whole pieces, that the observer hears is about to go; unlocked. */
+/* The part of [addr, addr + bytes), whole pieces, that the observer hears is about to go;
+ * unlocked. */
 void weir_pool_tell_unmap(weir_pool *pool, uint64_t addr, uint64_t bytes);
 
 /* block.c: to be called whenever what `careful` stands for may have changed. */
@@ -184,19 +185,20 @@ static inline void weir_pool_press(weir_pool *pool, bool pressed)
 /* block.c: what a request occupies; 0 if no address space could hold it. */
 uint64_t weir_block_round(const weir_pool *pool, uint64_t bytes);
 /* block.c: counts a live block as it is now instead of as it was. */
-void weir_block_account(weir_pool *pool, uint32_t index, uint64_t old_bytes,
-                        uint64_t old_requested, uint64_t requested);
+void weir_block_account(weir_pool *pool, uint32_t index, uint64_t old_bytes, uint64_t old_requested,
+                        uint64_t requested);
 /* hold.c: one more pin of a live block; the end of all of them. */
 weir_status weir_block_pin(weir_pool *pool, uint32_t index);
 void weir_block_unpin(weir_pool *pool, uint32_t index);
-/* block.c: the part of carve for a node in its bin: takes it out and files the rests as they were. */
+/* block.c: the part of carve for a node in its bin: takes it out and files the rests as they
+ * were. */
 uint32_t weir_block_carve_filed(weir_pool *pool, const weir_ask *ask, uint32_t index,
                                 uint64_t start);
 /* block.c: makes [start, start + bytes) of a node that is in no bin the live block of `ask`, and
  * frees what is left of the node on both sides. Needs 2 spare nodes. */
 uint32_t weir_block_carve(weir_pool *pool, const weir_ask *ask, uint32_t index, uint64_t start);
-/* Takes the best fitting free node of `set` for `ask`; 0: none. Unless `strand`, a node that would be
- * left with less than a granule is not taken while the pool is pressed. */
+/* Takes the best fitting free node of `set` for `ask`; 0: none. Unless `strand`, a node that would
+ * be left with less than a granule is not taken while the pool is pressed. */
 uint32_t weir_block_fit(weir_pool *pool, const weir_ask *ask, uint16_t set, bool strand);
 /* The lane and zone of a node's set; the lane is WEIR_LANE_NONE if it is clean or a hole. */
 uint32_t weir_node_lane(const weir_pool *pool, const weir_node *node);
@@ -225,7 +227,8 @@ weir_status weir_ladder_climb(weir_pool *pool, weir_ask *ask, uint32_t *index);
 weir_status weir_gather(weir_pool *pool, const weir_ask *ask);
 /* The same for all lanes and zones, without an asking lane. */
 weir_status weir_gather_all(weir_pool *pool);
-/* The best fit for `ask` in any set of its zone that it may use now; gives the live node; 0: none. */
+/* The best fit for `ask` in any set of its zone that it may use now; gives the live node; 0:
+ * none. */
 uint32_t weir_gather_fit(weir_pool *pool, const weir_ask *ask, bool strand);
 /* Makes the lane of `ask` wait for every other lane with free memory in its zone. */
 weir_status weir_gather_join(weir_pool *pool, const weir_ask *ask);
@@ -245,11 +248,12 @@ weir_status weir_shadow_drain(weir_pool *pool, uint32_t least);
 
 /* place.c */
 enum {
-    WEIR_PLACE_IDLE = 1u << 0, /* with idle handles */
-    WEIR_PLACE_GROW = 1u << 1, /* with new ones under the limit */
-    WEIR_PLACE_MOVE = 1u << 2, /* with free ones from elsewhere */
+    WEIR_PLACE_IDLE = 1u << 0,  /* with idle handles */
+    WEIR_PLACE_GROW = 1u << 1,  /* with new ones under the limit */
+    WEIR_PLACE_MOVE = 1u << 2,  /* with free ones from elsewhere */
     WEIR_PLACE_TIGHT = 1u << 3, /* no more new memory than is missing, but the last granule of it */
-    WEIR_PLACE_SPARING = 1u << 4, /* no growth far above the largest amount ever asked for at once */
+    WEIR_PLACE_SPARING =
+        1u << 4,             /* no growth far above the largest amount ever asked for at once */
     WEIR_PLACE_ONE = 1u << 5 /* one handle for all of a stretch */
 };
 /* Backs the best window for `ask` and carves the block. NO_MEMORY: none can be backed this way. */
@@ -262,7 +266,8 @@ weir_status weir_place_at(weir_pool *pool, const weir_ask *ask, uint64_t start, 
 uint64_t weir_place_bound(const weir_pool *pool);
 /* Whether all that is in no live block, and what limit and device still allow, would be enough. */
 bool weir_place_possible(const weir_pool *pool, uint64_t bytes);
-/* What all but a squeeze leave unused under the limit, so that a rescue has somewhere to copy to. */
+/* What all but a squeeze leave unused under the limit, so that a rescue has somewhere to copy
+ * to. */
 uint64_t weir_place_kept(const weir_pool *pool);
 /* Carves a block that lies in one handle. UNSUPPORTED: the device has none so large. */
 weir_status weir_place_one(weir_pool *pool, const weir_ask *ask, uint32_t how, uint32_t *index);
@@ -273,7 +278,8 @@ weir_status weir_place_stretch(weir_pool *pool, const weir_ask *ask, uint32_t *i
 /* Free handles that could move for `ask`: their bytes, up to `enough`. */
 uint64_t weir_place_movable(weir_pool *pool, const weir_ask *ask, uint64_t enough);
 
-/* segment.c: for devices without virtual memory: takes a segment; gives the claimed node over it. */
+/* segment.c: for devices without virtual memory: takes a segment; gives the claimed node over
+ * it. */
 weir_status weir_segment_add(weir_pool *pool, const weir_ask *ask, uint32_t *index);
 /* Gives back segments that are wholly free and passed, until `keep` bytes are held. */
 weir_status weir_segment_trim(weir_pool *pool, uint64_t keep_bytes);

@@ -9,8 +9,8 @@
  *          same set are always one node (R2). The index of live blocks by first address.
  * R1       ring order is address order, without gaps between a span's first node and its fence.
  * R2       no two neighbours that are both free name the same set.
- * R3       a node is in exactly one bin of its set if it is free, and in none otherwise; a live node
- *          is in exactly one chain of the index.
+ * R3       a node is in exactly one bin of its set if it is free, and in none otherwise; a live
+ *          node is in exactly one chain of the index.
  * R4       a set's bitmaps tell which bins are not empty.
  * Cost     O(1), find looks at no more than 2 * WEIR_RANGE_LOOK nodes. 32 bytes for a node, 4 for
  *          its place in the index, about 6 KiB for a set.
@@ -24,10 +24,10 @@
 
 #include "base.h"
 
-#define WEIR_RANGE_LOOK 16 /* nodes that a search looks at in one bin */
+#define WEIR_RANGE_LOOK 16      /* nodes that a search looks at in one bin */
 #define WEIR_RANGE_LOOK_ABOVE 4 /* in a bin where every node fits, on the shortest path */
-#define WEIR_RANGE_ROWS 44 /* powers of two of units */
-#define WEIR_RANGE_COLS 32 /* steps in each of them */
+#define WEIR_RANGE_ROWS 44      /* powers of two of units */
+#define WEIR_RANGE_COLS 32      /* steps in each of them */
 #define WEIR_RANGE_BINS (WEIR_RANGE_ROWS * WEIR_RANGE_COLS)
 
 typedef enum weir_kind {
@@ -49,13 +49,13 @@ typedef struct weir_node {
     uint32_t low;        /* live: bytes beyond what was asked; else the point, low bits */
     uint16_t set;
     uint8_t kind;
-    uint8_t high;        /* live: WEIR_NODE_ flags; else the point, high bits */
+    uint8_t high; /* live: WEIR_NODE_ flags; else the point, high bits */
 } weir_node;
 
 typedef struct weir_set {
-    uint64_t rows;            /* 0: the set is empty */
-    uint16_t index;           /* its number */
-    uint16_t zone, tag;       /* what it stands for; the range does not read these */
+    uint64_t rows;      /* 0: the set is empty */
+    uint16_t index;     /* its number */
+    uint16_t zone, tag; /* what it stands for; the range does not read these */
     uint32_t cols[WEIR_RANGE_ROWS];
     uint32_t head[WEIR_RANGE_BINS]; /* by weir_bin_of */
 } weir_set;
@@ -65,9 +65,9 @@ typedef struct weir_range {
     weir_node *node;
     uint32_t node_count; /* nodes ever handed out, the head included */
     uint32_t node_room;
-    uint32_t unused;     /* first of the nodes to be used again, linked by `next` */
-    uint32_t spare;      /* nodes that can be had without growing */
-    uint32_t reserve;    /* how many of them running calls may still need */
+    uint32_t unused;  /* first of the nodes to be used again, linked by `next` */
+    uint32_t spare;   /* nodes that can be had without growing */
+    uint32_t reserve; /* how many of them running calls may still need */
     uint32_t *bucket;
     uint32_t bucket_shift; /* 64 - log2(number of buckets) */
     uint32_t unit_shift;
@@ -79,7 +79,8 @@ typedef struct weir_range {
 weir_status weir_range_init(weir_range *range, const weir_platform *platform, uint32_t unit_shift);
 void weir_range_fini(weir_range *range);
 
-/* need: makes sure that `count` nodes beyond the reserve can be taken without failing. NO_METADATA. */
+/* need: makes sure that `count` nodes beyond the reserve can be taken without failing.
+ * NO_METADATA. */
 weir_status weir_range_grow(weir_range *range, uint32_t count);
 static inline weir_status weir_range_need(weir_range *range, uint32_t count)
 {
@@ -118,8 +119,9 @@ static inline void weir_node_point_set(weir_node *node, uint64_t point)
     node->high = (uint8_t)(point >> 32);
 }
 
-/* The bin of a size. The first 32 bins hold the sizes below 32 units one by one; after them every 32
- * are a power of two in equal steps. Rounds down: a node lies in the bin whose least size it reaches. */
+/* The bin of a size. The first 32 bins hold the sizes below 32 units one by one; after them every
+ * 32 are a power of two in equal steps. Rounds down: a node lies in the bin whose least size it
+ * reaches. */
 static WEIR_HOT uint32_t weir_bin_of(const weir_range *range, uint64_t bytes)
 {
     uint64_t units = bytes >> range->unit_shift;
@@ -201,9 +203,9 @@ static WEIR_HOT void weir_node_unlink(weir_range *range, uint32_t index)
     weir_node_drop(range, index);
 }
 
-/* Takes the first `bytes` of a node that is filed in `bin` of `set`; gives a claimed node of the same
- * set and point. The rest stays filed, and in its place where its bin is the same. Needs 1 spare
- * node. */
+/* Takes the first `bytes` of a node that is filed in `bin` of `set`; gives a claimed node of the
+ * same set and point. The rest stays filed, and in its place where its bin is the same. Needs 1
+ * spare node. */
 static WEIR_HOT uint32_t weir_range_take(weir_range *range, weir_set *set, uint32_t bin,
                                          uint32_t index, uint64_t bytes)
 {
@@ -296,8 +298,8 @@ uint32_t weir_range_split(weir_range *range, uint32_t index, uint64_t addr);
 /* Joins a node with the next one; neither is filed. */
 void weir_range_absorb(weir_range *range, uint32_t index);
 
-/* The best of near candidates in a set for `bytes` (a multiple of the unit) at `align`, and where in
- * it the block would start. 0 if none was seen. */
+/* The best of near candidates in a set for `bytes` (a multiple of the unit) at `align`, and where
+ * in it the block would start. 0 if none was seen. */
 uint32_t weir_range_find(const weir_range *range, uint16_t set, uint64_t bytes, uint64_t align,
                          uint64_t *start);
 
@@ -351,9 +353,8 @@ static WEIR_HOT uint32_t weir_range_quick(const weir_range *range, const weir_se
     return 0;
 }
 
-
-/* The index of live blocks. unindex returns the node it took out, lookup one that it leaves; both 0 if
- * there is none. */
+/* The index of live blocks. unindex returns the node it took out, lookup one that it leaves; both 0
+ * if there is none. */
 uint32_t weir_range_lookup(const weir_range *range, uint64_t addr);
 uint32_t weir_range_unindex(weir_range *range, uint64_t addr);
 static WEIR_HOT uint32_t *weir_range_bucket(const weir_range *range, uint64_t addr)

@@ -3,9 +3,10 @@
  * rescue: with the device quiet, copies the live granules of sparse handles into small handles that
  * are mapped at the same addresses, so that the sparse handles become idle. No address changes.
  *
- * All exchanges are made with the lock held, between quiesce and resume, in which nothing can use the
- * memory; only giving free handles back releases it. Claimed nodes count as live and busy pieces are
- * left alone, so calls that run meanwhile are not disturbed. One sparse handle at a time is exchanged:
+ * All exchanges are made with the lock held, between quiesce and resume, in which nothing can use
+ * the memory; only giving free handles back releases it. Claimed nodes count as live and busy
+ * pieces are left alone, so calls that run meanwhile are not disturbed. One sparse handle at a time
+ * is exchanged:
  * X1       until the sparse handle is unmapped, a failure leaves everything as it was;
  * X2       after that, a failure maps it again at its old place, where its bytes still are;
  * X3       should that fail too, live memory is out of reach and the device is marked lost.
@@ -50,8 +51,8 @@ static bool granule_live(const weir_pool *pool, uint64_t addr, uint32_t *near)
     return false;
 }
 
-/* The piece whose exchange copies the least for what it gains, if it copies at most `room` granules;
- * 0: none. A piece without live granules is movable as it is. */
+/* The piece whose exchange copies the least for what it gains, if it copies at most `room`
+ * granules; 0: none. A piece without live granules is movable as it is. */
 static uint32_t rescue_pick(const weir_pool *pool, uint64_t room)
 {
     uint32_t best = 0;
@@ -86,12 +87,14 @@ static weir_status small_make(weir_pool *pool, uint64_t granules, uint64_t to, e
         weir_pages_idle_take(&pool->pages, which);
     } else {
         uint64_t bytes = granules << device->granule_shift;
-        if (pool->config.limit_bytes - weir_min(pool->config.limit_bytes, pool->pages.held_bytes) < bytes)
+        if (pool->config.limit_bytes - weir_min(pool->config.limit_bytes, pool->pages.held_bytes) <
+            bytes)
             return WEIR_NO_MEMORY;
         which = weir_pages_piece_add(&pool->pages, (uint32_t)granules);
         if (which == 0) return WEIR_NO_METADATA;
         weir_piece *piece = weir_piece_get(&pool->pages, which);
-        status = WEIR_DEVICE_CALL(device, &device->calls, creates, handle_create(device->self, bytes, &piece->handle));
+        status = WEIR_DEVICE_CALL(device, &device->calls, creates,
+                                  handle_create(device->self, bytes, &piece->handle));
         if (status != WEIR_OK) {
             weir_pages_piece_drop(&pool->pages, which);
             return status;
@@ -133,11 +136,15 @@ static weir_status small_map(weir_pool *pool, uint32_t which, uint64_t addr)
 {
     weir_device *device = &pool->device;
     uint64_t bytes = weir_piece_bytes(&pool->pages, which);
-    weir_status status = WEIR_DEVICE_CALL(device, &device->calls, maps, map(device->self, addr, bytes, weir_piece_get(&pool->pages, which)->handle));
+    weir_status status = WEIR_DEVICE_CALL(
+        device, &device->calls, maps,
+        map(device->self, addr, bytes, weir_piece_get(&pool->pages, which)->handle));
     if (status != WEIR_OK) return status;
-    status = WEIR_DEVICE_CALL(device, &device->calls, accesses, set_access(device->self, addr, bytes));
+    status =
+        WEIR_DEVICE_CALL(device, &device->calls, accesses, set_access(device->self, addr, bytes));
     if (status == WEIR_OK) return WEIR_OK;
-    if (WEIR_DEVICE_CALL(device, &device->calls, unmaps, unmap(device->self, addr, bytes)) != WEIR_OK)
+    if (WEIR_DEVICE_CALL(device, &device->calls, unmaps, unmap(device->self, addr, bytes)) !=
+        WEIR_OK)
         weir_piece_get(&pool->pages, which)->shadows++;
     return status;
 }
@@ -169,8 +176,8 @@ static weir_status exchange_copy(weir_pool *pool, const exchange *with)
         }
         status = WEIR_DEVICE_CALL(device, &device->calls, copies,
                                   copy(device->self, with->window, piece->to, bytes));
-        weir_status undone =
-            WEIR_DEVICE_CALL(device, &device->calls, unmaps, unmap(device->self, with->window, bytes));
+        weir_status undone = WEIR_DEVICE_CALL(device, &device->calls, unmaps,
+                                              unmap(device->self, with->window, bytes));
         if (undone != WEIR_OK) {
             piece->shadows++;
             window_lose(pool, with->window);
@@ -203,8 +210,9 @@ static weir_status exchange_revert(weir_pool *pool, const exchange *with, weir_s
          at = weir_piece_get(&pool->pages, at)->next) {
         weir_piece *piece = weir_piece_get(&pool->pages, at);
         if (!piece->there) continue;
-        undone = WEIR_DEVICE_CALL(device, &device->calls, unmaps, unmap(device->self, piece->to,
-                                                        weir_piece_bytes(&pool->pages, at)));
+        undone =
+            WEIR_DEVICE_CALL(device, &device->calls, unmaps,
+                             unmap(device->self, piece->to, weir_piece_bytes(&pool->pages, at)));
         piece->there = false;
     }
     if (undone == WEIR_OK) undone = small_map(pool, with->sparse, sparse->addr);
@@ -217,9 +225,9 @@ static weir_status exchange_swap(weir_pool *pool, const exchange *with)
 {
     weir_device *device = &pool->device;
     const weir_piece *sparse = weir_piece_get(&pool->pages, with->sparse);
-    weir_status status =
-        WEIR_DEVICE_CALL(device, &device->calls, unmaps, unmap(device->self, sparse->addr,
-                                               weir_piece_bytes(&pool->pages, with->sparse)));
+    weir_status status = WEIR_DEVICE_CALL(
+        device, &device->calls, unmaps,
+        unmap(device->self, sparse->addr, weir_piece_bytes(&pool->pages, with->sparse)));
     if (status != WEIR_OK) return status;
     for (uint32_t at = with->first; at != 0; at = weir_piece_get(&pool->pages, at)->next) {
         status = small_map(pool, at, weir_piece_get(&pool->pages, at)->to);
@@ -229,7 +237,8 @@ static weir_status exchange_swap(weir_pool *pool, const exchange *with)
     return WEIR_OK;
 }
 
-/* ------------------------------------------------------------------------------------ records -- */
+/* ------------------------------------------------------------------------------------ records
+ * -- */
 
 /* Cuts a free node so that [lo, hi), which lies in it, is a hole; gives that. */
 static uint32_t node_to_hole(weir_pool *pool, uint32_t index, uint64_t lo, uint64_t hi)
@@ -287,7 +296,8 @@ static void exchange_settle(weir_pool *pool, const exchange *with)
 static weir_status exchange_run(weir_pool *pool, uint32_t sparse, uint64_t window)
 {
     exchange with = {.sparse = sparse, .window = window};
-    weir_status status = weir_range_need(&pool->range, 4 * weir_piece_get(&pool->pages, sparse)->granules);
+    weir_status status =
+        weir_range_need(&pool->range, 4 * weir_piece_get(&pool->pages, sparse)->granules);
     if (status == WEIR_OK) status = exchange_make(pool, &with);
     if (status == WEIR_OK) status = exchange_copy(pool, &with);
     if (status == WEIR_OK) status = exchange_swap(pool, &with);
@@ -296,7 +306,8 @@ static weir_status exchange_run(weir_pool *pool, uint32_t sparse, uint64_t windo
     return status;
 }
 
-/* ------------------------------------------------------------------------------------- rescue -- */
+/* ------------------------------------------------------------------------------------- rescue
+ * -- */
 
 /* What could be had now without another exchange. */
 static uint64_t rescue_have(weir_pool *pool, const weir_ask *ask, uint64_t enough)
@@ -336,15 +347,16 @@ static weir_status rescue_exchange(weir_pool *pool, const weir_ask *ask, uint64_
     while (status == WEIR_OK && rescue_have(pool, ask, wanted) < wanted) {
         weir_cursor cursor = {.begun = false};
         uint32_t sparse = rescue_choose(pool);
-        uint32_t hole = weir_range_each(&pool->range, WEIR_SET_HOLES, RESCUE_TILE * granule, &cursor);
+        uint32_t hole =
+            weir_range_each(&pool->range, WEIR_SET_HOLES, RESCUE_TILE * granule, &cursor);
         if (sparse == 0 || hole == 0) return WEIR_NO_MEMORY;
         status = exchange_run(pool, sparse, pool->range.node[hole].addr);
     }
     return status;
 }
 
-/* What was won becomes room under the limit: the next handles are made in the sizes that fit, and the
- * next rescue has room again. */
+/* What was won becomes room under the limit: the next handles are made in the sizes that fit, and
+ * the next rescue has room again. */
 static void rescue_settle(weir_pool *pool, uint64_t wanted)
 {
     uint64_t limit = pool->config.limit_bytes;
@@ -383,7 +395,8 @@ weir_status weir_rescue(weir_pool *pool, weir_ask *ask, uint64_t bytes)
     uint64_t wanted = weir_round_up(bytes, weir_pool_granule(pool));
     if (!weir_place_possible(pool, wanted)) return WEIR_NO_MEMORY;
     rescue_count(pool);
-    if (rescue_pick(pool, UINT64_MAX) == 0) return WEIR_NO_MEMORY; /* nothing sparse: not worth a wait */
+    if (rescue_pick(pool, UINT64_MAX) == 0)
+        return WEIR_NO_MEMORY; /* nothing sparse: not worth a wait */
     if (ask->wait_us == 0 || pool->rescuing) return WEIR_WOULD_WAIT;
     wanted += weir_place_kept(pool);
     uint64_t begun = weir_pool_now(pool);

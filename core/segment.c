@@ -2,8 +2,8 @@
 /*
  * segment: memory of devices that can't map, taken and given back whole.
  *
- * A segment is a span of one piece that never moves. Its first and last bytes are bounds that no block
- * crosses (R1: each span ends in a fence).
+ * A segment is a span of one piece that never moves. Its first and last bytes are bounds that no
+ * block crosses (R1: each span ends in a fence).
  * Cost     one device call for a segment; trim looks at every span.
  */
 #include "pool.h"
@@ -64,14 +64,14 @@ weir_status weir_segment_add(weir_pool *pool, const weir_ask *ask, uint32_t *ind
     uint64_t addr = 0;
     uint64_t bytes = segment_bytes(pool, ask);
     if (bytes == 0) return WEIR_NO_MEMORY;
-    uint32_t which =
-        weir_pages_piece_add(&pool->pages, (uint32_t)(bytes >> device->granule_shift));
+    uint32_t which = weir_pages_piece_add(&pool->pages, (uint32_t)(bytes >> device->granule_shift));
     if (which == 0) return WEIR_NO_METADATA;
     weir_status status = segment_take(pool, bytes, &addr);
     if (status == WEIR_OK) {
         status = segment_file(pool, ask, which, addr, bytes, index);
         if (status == WEIR_OK) return WEIR_OK;
-        if (WEIR_DEVICE_CALL(device, &device->calls, releases, segment_free(device->self, addr, bytes)) != WEIR_OK) {
+        if (WEIR_DEVICE_CALL(device, &device->calls, releases,
+                             segment_free(device->self, addr, bytes)) != WEIR_OK) {
             weir_pages_lose(&pool->pages, which);
             return status;
         }

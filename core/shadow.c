@@ -2,8 +2,8 @@
 /*
  * shadow: old places of handles that moved by aliasing.
  *
- * Owns     the list of shadow nodes, oldest first. A shadow covers exactly one old mapping; `b` is the
- *          piece, the set and the point say what still may use the memory through it.
+ * Owns     the list of shadow nodes, oldest first. A shadow covers exactly one old mapping; `b` is
+ *          the piece, the set and the point say what still may use the memory through it.
  * S1       shadow_bytes is the sum of their bytes; a piece's `shadows` counts its own.
  * S2       a shadow is unmapped only when its point has passed, so no work is ever cut off (4).
  * Cost     drain unmaps all that have passed at once, with the lock released.
@@ -30,8 +30,7 @@ void weir_shadow_add(weir_pool *pool, uint32_t index, uint32_t piece)
 static bool shadow_passed(weir_pool *pool, const weir_node *node)
 {
     uint32_t lane = weir_node_lane(pool, node);
-    return lane == WEIR_LANE_NONE ||
-           weir_order_passed(&pool->order, lane, weir_node_point(node));
+    return lane == WEIR_LANE_NONE || weir_order_passed(&pool->order, lane, weir_node_point(node));
 }
 
 static void shadow_cover_and_poll(weir_pool *pool)
@@ -81,8 +80,7 @@ static weir_status shadow_unmap(weir_pool *pool, uint32_t index)
     uint32_t piece = range->node[index].b;
     weir_calls calls = weir_pool_release(pool);
     weir_pool_tell_unmap(pool, addr, bytes);
-    weir_status status =
-        WEIR_DEVICE_CALL(device, &calls, unmaps, unmap(device->self, addr, bytes));
+    weir_status status = WEIR_DEVICE_CALL(device, &calls, unmaps, unmap(device->self, addr, bytes));
     weir_pool_acquire(pool, &calls);
     pool->shadow_bytes -= bytes;
     if (status != WEIR_OK) {

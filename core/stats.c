@@ -3,8 +3,8 @@
  * stats: what a pool tells about itself.
  *
  * Owns nothing; reads the sums that block, pages and device keep, and walks the rest.
- * Cost     stats O(1) but for the longest free run, the first bins of each set; a report of a failed
- *          allocation and the walks O(nodes).
+ * Cost     stats O(1) but for the longest free run, the first bins of each set; a report of a
+ *          failed allocation and the walks O(nodes).
  */
 #include "pool.h"
 
@@ -120,7 +120,8 @@ int64_t weir_native_error(weir_pool *pool)
 
 /* -------------------------------------------------------------------------------------- oom -- */
 
-/* Of a free node's bytes, those in handles that also hold something live, and those in pinned ones. */
+/* Of a free node's bytes, those in handles that also hold something live, and those in pinned
+ * ones. */
 static void oom_note_handles(weir_pool *pool, uint32_t index, weir_oom *oom)
 {
     uint64_t end = weir_node_end(&pool->range, index);
@@ -235,7 +236,8 @@ static void block_describe(const weir_pool *pool, uint32_t index, weir_block *bl
                           !weir_order_passed(&pool->order, lane, weir_node_point(node)));
 }
 
-void weir_walk_blocks(weir_pool *pool, bool (*visit)(void *self, const weir_block *block), void *self)
+void weir_walk_blocks(weir_pool *pool, bool (*visit)(void *self, const weir_block *block),
+                      void *self)
 {
     weir_pool_lock(pool);
     bool more = true;

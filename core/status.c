@@ -6,7 +6,8 @@ const char *weir_status_name(weir_status status)
 {
     switch (status) {
 #define WEIR_STATUS_CASE(name, number, text) \
-    case WEIR_##name: return #name;
+    case WEIR_##name: \
+        return #name;
         WEIR_STATUS_MAP(WEIR_STATUS_CASE)
 #undef WEIR_STATUS_CASE
     }
@@ -17,7 +18,8 @@ const char *weir_status_text(weir_status status)
 {
     switch (status) {
 #define WEIR_STATUS_CASE(name, number, text) \
-    case WEIR_##name: return text;
+    case WEIR_##name: \
+        return text;
         WEIR_STATUS_MAP(WEIR_STATUS_CASE)
 #undef WEIR_STATUS_CASE
     }

@@ -4,8 +4,8 @@
  *
  * Idle handles go first, then handles that lie wholly in free memory that has passed; domains keep
  * theirs. Device calls are made with the lock released, on claimed nodes and busy pieces.
- * T1       a handle whose unmap is refused stays in use; one whose release is refused is quarantined,
- *          and its addresses are holes again.
+ * T1       a handle whose unmap is refused stays in use; one whose release is refused is
+ *          quarantined, and its addresses are holes again.
  * Cost     unmap and release for each handle; the search stops at WEIR_VICTIMS_MAX handles a round.
  */
 #include "pool.h"
@@ -42,7 +42,8 @@ static bool node_passed(const weir_pool *pool, const weir_node *node)
     return lane == WEIR_LANE_NONE || weir_order_passed(&pool->order, lane, weir_node_point(node));
 }
 
-/* Claims handles of at least `wanted` bytes, as a chain. Nodes are listed first: claiming cuts them. */
+/* Claims handles of at least `wanted` bytes, as a chain. Nodes are listed first: claiming cuts
+ * them. */
 static void trim_claim(weir_pool *pool, uint64_t wanted, weir_plan *plan)
 {
     for (uint32_t zone = 0; zone < WEIR_ZONE_DOMAINS; zone++) {
@@ -51,8 +52,8 @@ static void trim_claim(weir_pool *pool, uint64_t wanted, weir_plan *plan)
             weir_cursor cursor = {.begun = false};
             uint32_t count = 0, index;
             while (set != 0 && count < WEIR_VICTIMS_MAX &&
-                   (index = weir_range_each(&pool->range, set, weir_pool_granule(pool),
-                                            &cursor)) != 0)
+                   (index = weir_range_each(&pool->range, set, weir_pool_granule(pool), &cursor)) !=
+                       0)
                 if (node_passed(pool, &pool->range.node[index])) pool->victim[count++] = index;
             for (uint32_t i = 0; i < count && wanted > 0; i++) {
                 uint64_t got = trim_claim_node(pool, pool->victim[i], wanted, plan);
@@ -155,7 +156,8 @@ weir_status weir_trim_to(weir_pool *pool, uint64_t keep_bytes, uint64_t *release
     weir_plan idle = {0};
     trim_claim_idle(pool, pages->held_bytes - weir_min(pages->held_bytes, keep_bytes), &idle);
     if (idle.piece_first != 0 && status == WEIR_OK) status = trim_run(pool, &idle);
-    while (pages->held_bytes > keep_bytes && status == WEIR_OK && weir_device_virtual(&pool->device)) {
+    while (pages->held_bytes > keep_bytes && status == WEIR_OK &&
+           weir_device_virtual(&pool->device)) {
         weir_plan plan = {0};
         status = weir_range_need(&pool->range, WEIR_PLAN_NODES);
         if (status == WEIR_OK) trim_claim(pool, pages->held_bytes - keep_bytes, &plan);

@@ -8,17 +8,18 @@
  * memory it manages; all of its own records lie in host memory.
  *
  * Threads.   With lock hooks in weir_platform every call is safe from any thread. Without them the
- *            pool belongs to one thread at a time. Callbacks run with the lock released and may call
- *            the pool again.
+ *            pool belongs to one thread at a time. Callbacks run with the lock released and may
+ *            call the pool again.
  * Lifetime.  A pool keeps the device, the platform and every struct behind them in use until
  *            weir_pool_destroy returns WEIR_OK. Nothing happens at process exit by itself.
  * Units.     All sizes are bytes, all times microseconds. Sizes are 64 bits on every platform.
- * Pointers.  `pool` may be NULL in calls that return a status, which is INVALID then; in the others it
- *            may not.
+ * Pointers.  `pool` may be NULL in calls that return a status, which is INVALID then; in the others
+ *            it may not.
  * Errors.    A call that returns anything but WEIR_OK leaves live blocks, their contents and the
- *            limit as they were; caches and counters may change. Results are written only on WEIR_OK.
- * Structs.   Structs that begin with `size` are filled by their writer with sizeof(the struct); what
- *            an older caller does not know reads as zero. Zero always means the default.
+ *            limit as they were; caches and counters may change. Results are written only on
+ *            WEIR_OK.
+ * Structs.   Structs that begin with `size` are filled by their writer with sizeof(the struct);
+ *            what an older caller does not know reads as zero. Zero always means the default.
  */
 #ifndef WEIR_H
 #define WEIR_H
@@ -116,11 +117,11 @@ typedef struct weir_device_ops {
     weir_status (*segment_free)(void *self, weir_addr addr, uint64_t bytes);
 
     /* Order: required. `stream` is weir_stream_desc.native. */
-    weir_status (*event_create)(void *self, weir_event *event);                         /* [L] */
-    void (*event_destroy)(void *self, weir_event event);                                /* [L] */
-    weir_status (*event_record)(void *self, weir_event event, uint64_t stream);         /* [L] */
-    weir_status (*event_query)(void *self, weir_event event, bool *passed);             /* [L] */
-    weir_status (*stream_wait)(void *self, uint64_t stream, weir_event event);          /* [L] */
+    weir_status (*event_create)(void *self, weir_event *event);                 /* [L] */
+    void (*event_destroy)(void *self, weir_event event);                        /* [L] */
+    weir_status (*event_record)(void *self, weir_event event, uint64_t stream); /* [L] */
+    weir_status (*event_query)(void *self, weir_event event, bool *passed);     /* [L] */
+    weir_status (*stream_wait)(void *self, uint64_t stream, weir_event event);  /* [L] */
 
     /* Optional: the host waits for an event, at most `wait_us`. NULL: the pool never waits. */
     weir_status (*event_wait)(void *self, weir_event event, uint64_t wait_us, bool *passed);
@@ -130,9 +131,9 @@ typedef struct weir_device_ops {
      * UNSUPPORTED where it cannot promise this, and WOULD_WAIT, with nothing quiet, where wait_us
      * is too little. copy runs in between, and has ended at resume. In between, calls of the group
      * above are made with the pool's lock held. A resume that fails twice makes the device lost. */
-    weir_status (*quiesce)(void *self, uint64_t wait_us);                               /* [L] */
-    weir_status (*copy)(void *self, weir_addr to, weir_addr from, uint64_t bytes);      /* [L] */
-    weir_status (*resume)(void *self);                                                  /* [L] */
+    weir_status (*quiesce)(void *self, uint64_t wait_us);                          /* [L] */
+    weir_status (*copy)(void *self, weir_addr to, weir_addr from, uint64_t bytes); /* [L] */
+    weir_status (*resume)(void *self);                                             /* [L] */
 
     /* Optional: free and total physical memory now, and the last native error code. */
     weir_status (*memory_info)(void *self, uint64_t *free_bytes, uint64_t *total_bytes);
@@ -150,21 +151,21 @@ typedef struct weir_platform {
     void (*mem_free)(void *self, void *mem, size_t bytes); /* bytes as they were allocated */
     void (*lock)(void *self);
     void (*unlock)(void *self);
-    /* Optional: a clock that never goes back. Without it a bound on waiting holds for each wait of a
-     * call, of which there is one a stream at most, instead of for their sum. */
+    /* Optional: a clock that never goes back. Without it a bound on waiting holds for each wait of
+     * a call, of which there is one a stream at most, instead of for their sum. */
     uint64_t (*now_us)(void *self);
 } weir_platform;
 
 /* ------------------------------------------------------------------------------------ events -- */
 
 typedef enum weir_what {
-    WEIR_DID_ALLOC = 1,       /* addr, bytes (asked), stream */
-    WEIR_DID_FREE = 2,        /* addr, bytes (asked), stream */
-    WEIR_DID_MAP = 3,         /* addr, bytes: physical memory came under this range */
-    WEIR_WILL_UNMAP = 4,      /* addr, bytes: physical memory is about to leave this range */
-    WEIR_DID_MOVE = 5,        /* addr (new place), bytes: a handle moved */
-    WEIR_DID_FAIL = 6,        /* bytes (asked), stream, status: an alloc failed */
-    WEIR_DID_RESCUE = 7       /* bytes copied */
+    WEIR_DID_ALLOC = 1,  /* addr, bytes (asked), stream */
+    WEIR_DID_FREE = 2,   /* addr, bytes (asked), stream */
+    WEIR_DID_MAP = 3,    /* addr, bytes: physical memory came under this range */
+    WEIR_WILL_UNMAP = 4, /* addr, bytes: physical memory is about to leave this range */
+    WEIR_DID_MOVE = 5,   /* addr (new place), bytes: a handle moved */
+    WEIR_DID_FAIL = 6,   /* bytes (asked), stream, status: an alloc failed */
+    WEIR_DID_RESCUE = 7  /* bytes copied */
 } weir_what;
 
 typedef struct weir_record {
@@ -188,22 +189,22 @@ typedef bool (*weir_reclaimer)(void *self, uint64_t bytes);
 
 typedef struct weir_config {
     size_t size;
-    const weir_device_ops *ops;    /* required */
+    const weir_device_ops *ops; /* required */
     void *device_self;
     const weir_platform *platform; /* required */
 
-    uint64_t limit_bytes;     /* most to hold of the device, 0: no limit */
-    uint64_t initial_bytes;   /* physical memory to take at create; rounded up to granules */
-    uint64_t unit_bytes;      /* block sizes are multiples of this power of two, 64 to 4096; 0: 512 */
-    uint64_t va_bytes;        /* address range of one arena; 0: by the device's memory */
-    uint32_t max_blocks;      /* most live blocks at once, 0: as host memory allows */
-    bool no_growth;           /* hold initial_bytes and no more ("expandable_segments:false") */
-    bool no_moves;            /* never move a handle */
-    bool no_rescue;           /* never copy live memory */
-    bool no_stream_reuse;     /* never hand memory freed on one stream to another unless passed */
+    uint64_t limit_bytes;   /* most to hold of the device, 0: no limit */
+    uint64_t initial_bytes; /* physical memory to take at create; rounded up to granules */
+    uint64_t unit_bytes;    /* block sizes are multiples of this power of two, 64 to 4096; 0: 512 */
+    uint64_t va_bytes;      /* address range of one arena; 0: by the device's memory */
+    uint32_t max_blocks;    /* most live blocks at once, 0: as host memory allows */
+    bool no_growth;         /* hold initial_bytes and no more ("expandable_segments:false") */
+    bool no_moves;          /* never move a handle */
+    bool no_rescue;         /* never copy live memory */
+    bool no_stream_reuse;   /* never hand memory freed on one stream to another unless passed */
 
-    uint64_t small_bytes;     /* blocks up to this lie in a region of their own; 0: 64 KiB */
-    uint64_t growth_bytes;    /* largest handle to grow by, under blocks that fill it, half of it for
+    uint64_t small_bytes;  /* blocks up to this lie in a region of their own; 0: 64 KiB */
+    uint64_t growth_bytes; /* largest handle to grow by, under blocks that fill it, half of it for
                                  others; a power of two; 0: 128 MiB */
     uint32_t move_above_permille; /* reserved / peak requested above which the pool moves free
                                      handles before it takes new ones, in 1/1000; 0: 1020 */
@@ -214,12 +215,12 @@ typedef struct weir_config {
     uint64_t keep_bytes;      /* weir_finish gives back free memory above this many reserved bytes;
                                  0: 0 with keep_bounded, else never */
     bool keep_bounded;        /* keep_bytes counts even when it is 0 */
-    /* Sizes from 2^(20+i) up to the next power of two are rounded up to that many steps per power of
-     * two (a power of two; 0 or 1: no rounding); smaller sizes use entry 0, larger the last. Where
-     * that would add 4 GiB or more, a size is rounded to unit_bytes only. */
+    /* Sizes from 2^(20+i) up to the next power of two are rounded up to that many steps per power
+     * of two (a power of two; 0 or 1: no rounding); smaller sizes use entry 0, larger the last.
+     * Where that would add 4 GiB or more, a size is rounded to unit_bytes only. */
     uint32_t roundup_divisions[16];
 
-    uint64_t wait_us;         /* how long weir_alloc may wait for the device, 0: WEIR_FOREVER. See
+    uint64_t wait_us; /* how long weir_alloc may wait for the device, 0: WEIR_FOREVER. See
                                  weir_request.wait_us for a bound per call */
     weir_observer observer;
     void *observer_self;
@@ -238,13 +239,14 @@ weir_status weir_pool_create(const weir_config *config, weir_pool **pool);
  * another call runs; the pool stays usable. After LOST nothing more is asked of the device. */
 weir_status weir_pool_destroy(weir_pool *pool);
 
-/* Sets the limit; WEIR_NO_LIMIT takes it away, 0 is INVALID. Where more is reserved, trims what can be trimmed without waiting; if that is not
- * enough the new limit holds all the same: nothing grows until the pool is below it. */
+/* Sets the limit; WEIR_NO_LIMIT takes it away, 0 is INVALID. Where more is reserved, trims what can
+ * be trimmed without waiting; if that is not enough the new limit holds all the same: nothing grows
+ * until the pool is below it. */
 weir_status weir_limit_set(weir_pool *pool, uint64_t limit_bytes);
 
-/* Gives back free physical memory until at most `keep_bytes` are reserved, waiting at most `wait_us`
- * for pending uses. *released (may be NULL) is what went back to the device, WEIR_OK even if less
- * than wished. DEVICE if a device call failed. */
+/* Gives back free physical memory until at most `keep_bytes` are reserved, waiting at most
+ * `wait_us` for pending uses. *released (may be NULL) is what went back to the device, WEIR_OK even
+ * if less than wished. DEVICE if a device call failed. */
 weir_status weir_trim(weir_pool *pool, uint64_t keep_bytes, uint64_t wait_us, uint64_t *released);
 
 /* Finishes pending frees: what has passed becomes free for every stream, at most `wait_us` being
@@ -259,13 +261,14 @@ void weir_reclaimer_set(weir_pool *pool, weir_reclaimer reclaimer, void *self);
 
 typedef struct weir_stream_desc {
     size_t size;
-    uint64_t native;  /* handed to the device's order calls */
-    uint64_t unique;  /* never given twice: identity is this, not `native`, which gets recycled */
-    bool outlives;    /* the stream lives until weir_stream_retire or the pool's end: its points
+    uint64_t native; /* handed to the device's order calls */
+    uint64_t unique; /* never given twice: identity is this, not `native`, which gets recycled */
+    bool outlives;   /* the stream lives until weir_stream_retire or the pool's end: its points
                          may be taken late, so a free costs no device call */
 } weir_stream_desc;
 
-/* Makes a stream known. Attaching a `unique` that is known gives the same weir_stream. O(streams). */
+/* Makes a stream known. Attaching a `unique` that is known gives the same weir_stream.
+ * O(streams). */
 weir_status weir_stream_attach(weir_pool *pool, const weir_stream_desc *desc, weir_stream *stream);
 
 /* Ends a stream, before the device's stream is destroyed: a last point covers all its frees, and no
@@ -289,7 +292,7 @@ typedef struct weir_request {
     weir_stream stream; /* where the block's first use is queued */
     weir_domain domain; /* 0: the pool itself */
     uint32_t flags;
-    uint64_t wait_us;   /* longest wait for the device in this call; 0: the pool's */
+    uint64_t wait_us; /* longest wait for the device in this call; 0: the pool's */
 } weir_request;
 
 /* Allocates. The block is usable in the order of request->stream from the moment of the call.
@@ -310,9 +313,9 @@ weir_status weir_free(weir_pool *pool, weir_addr addr, weir_stream stream);
 weir_status weir_use(weir_pool *pool, weir_addr addr, weir_stream stream);
 
 /* Makes the block at `addr` `bytes` long in place, longer or shorter. NO_MEMORY where what follows
- * it is taken; BUSY for a pinned block and for shrinking one that other streams use; never moves the
- * block and never waits. Blocks of up to small_bytes lie in a region that grows downwards and have
- * seldom room. */
+ * it is taken; BUSY for a pinned block and for shrinking one that other streams use; never moves
+ * the block and never waits. Blocks of up to small_bytes lie in a region that grows downwards and
+ * have seldom room. */
 weir_status weir_resize(weir_pool *pool, weir_addr addr, uint64_t bytes);
 
 /* While pinned, the physical memory under a block never moves. Counts; unpin as often as pinned.
@@ -328,9 +331,9 @@ typedef struct weir_block {
     weir_domain domain;
     uint32_t pins;
     bool live;
-    bool mapped;              /* false: address space without memory */
-    bool pending;             /* free, but its uses may not have passed */
-    bool small;               /* in the region of small blocks */
+    bool mapped;  /* false: address space without memory */
+    bool pending; /* free, but its uses may not have passed */
+    bool small;   /* in the region of small blocks */
 } weir_block;
 
 /* The live block that holds `addr`, which may lie inside it. NOT_FOUND. O(1) for a block's first
@@ -359,27 +362,27 @@ typedef struct weir_amount {
 typedef struct weir_stats {
     size_t size;
     uint64_t limit_bytes;
-    weir_amount requested;   /* bytes asked for, of live blocks */
-    weir_amount allocated;   /* bytes of live blocks */
-    weir_amount reserved;    /* physical memory held, pending release included */
-    weir_amount pending;     /* bytes freed whose uses on other streams have not passed */
-    weir_amount blocks;      /* live blocks */
-    weir_amount segments;    /* handles, or segments, held */
+    weir_amount requested; /* bytes asked for, of live blocks */
+    weir_amount allocated; /* bytes of live blocks */
+    weir_amount reserved;  /* physical memory held, pending release included */
+    weir_amount pending;   /* bytes freed whose uses on other streams have not passed */
+    weir_amount blocks;    /* live blocks */
+    weir_amount segments;  /* handles, or segments, held */
     weir_amount by_class[WEIR_SIZE_CLASSES]; /* live blocks, counted by requested size */
-    uint64_t pinned_bytes;      /* of handles that may not move */
-    uint64_t quarantined_bytes; /* that could not be given back to the device */
-    uint64_t idle_bytes;        /* held but mapped nowhere */
-    uint64_t shadowed_bytes;    /* address ranges of moved handles still to be unmapped */
-    uint64_t largest_free_bytes;/* longest free mapped run in the pool itself */
-    uint64_t allocs, frees, fails;  /* calls that succeeded, and allocations that failed for want of
+    uint64_t pinned_bytes;                   /* of handles that may not move */
+    uint64_t quarantined_bytes;              /* that could not be given back to the device */
+    uint64_t idle_bytes;                     /* held but mapped nowhere */
+    uint64_t shadowed_bytes;       /* address ranges of moved handles still to be unmapped */
+    uint64_t largest_free_bytes;   /* longest free mapped run in the pool itself */
+    uint64_t allocs, frees, fails; /* calls that succeeded, and allocations that failed for want of
                                        memory, records or a wait */
-    uint64_t retries;         /* allocations that gave memory back and tried again */
-    uint64_t reclaims;        /* times the reclaimer was asked */
-    uint64_t host_waits;      /* times the host waited for the device */
-    uint64_t stream_waits;    /* waits put between two streams */
-    uint64_t moved_handles;   /* handles moved by aliasing */
-    uint64_t rescues;         /* times live memory was copied together */
-    uint64_t rescued_bytes;   /* copied by them */
+    uint64_t retries;              /* allocations that gave memory back and tried again */
+    uint64_t reclaims;             /* times the reclaimer was asked */
+    uint64_t host_waits;           /* times the host waited for the device */
+    uint64_t stream_waits;         /* waits put between two streams */
+    uint64_t moved_handles;        /* handles moved by aliasing */
+    uint64_t rescues;              /* times live memory was copied together */
+    uint64_t rescued_bytes;        /* copied by them */
     /* Device calls, failed ones included. */
     uint64_t va_reserves, va_frees, creates, releases, maps, accesses, unmaps;
     uint64_t event_creates, event_destroys, event_records, event_queries, copies;
@@ -398,19 +401,19 @@ typedef struct weir_oom {
     uint64_t asked_bytes;
     weir_stream stream;
     weir_domain domain;
-    uint64_t limit_bytes;           /* WEIR_NO_LIMIT: none */
+    uint64_t limit_bytes; /* WEIR_NO_LIMIT: none */
     uint64_t reserved_bytes;
-    uint64_t allocated_bytes;       /* live blocks */
-    uint64_t free_bytes;            /* free and usable by this stream now */
-    uint64_t largest_free_bytes;    /* longest run of those */
-    uint64_t other_stream_bytes;    /* free, waiting for other streams */
-    uint64_t domain_bytes;          /* free inside other domains */
-    uint64_t pinned_bytes;          /* free, in handles that may not move */
-    uint64_t stranded_bytes;        /* free, in handles that also hold live blocks */
+    uint64_t allocated_bytes;    /* live blocks */
+    uint64_t free_bytes;         /* free and usable by this stream now */
+    uint64_t largest_free_bytes; /* longest run of those */
+    uint64_t other_stream_bytes; /* free, waiting for other streams */
+    uint64_t domain_bytes;       /* free inside other domains */
+    uint64_t pinned_bytes;       /* free, in handles that may not move */
+    uint64_t stranded_bytes;     /* free, in handles that also hold live blocks */
     uint64_t quarantined_bytes;
-    uint64_t device_free_bytes;     /* 0 if the device does not say */
-    uint64_t short_bytes;           /* by how much limit or device fell short; 0: not the cause */
-    bool wait_would_help;           /* the caller forbade a wait that had to be made */
+    uint64_t device_free_bytes; /* 0 if the device does not say */
+    uint64_t short_bytes;       /* by how much limit or device fell short; 0: not the cause */
+    bool wait_would_help;       /* the caller forbade a wait that had to be made */
 } weir_oom;
 
 /* NOT_FOUND if no allocation has failed yet. */
@@ -422,7 +425,7 @@ int64_t weir_native_error(weir_pool *pool);
 /* -------------------------------------------------------------------------------------- walk -- */
 
 typedef struct weir_segment {
-    weir_addr addr;       /* 0: idle, mapped nowhere */
+    weir_addr addr; /* 0: idle, mapped nowhere */
     uint64_t bytes;
     weir_handle handle;
     bool pinned;

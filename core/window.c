@@ -2,17 +2,17 @@
 /*
  * window: where in the arena a block could lie if holes were backed.
  *
- * A window lies in a gap, a stretch between two live blocks over free memory that the request may use
- * and over holes. The best window costs the least, in bytes: half of what it lacks (what has to be
- * mapped there is memory that was free elsewhere, so the half is the price of the mapping), all that
- * it leaves stuck in granules it shares with live blocks, less what was stuck there before, and a
- * little of its gap, so that among like ones the tightest gap is filled. Equals go to the lowest
- * address.
+ * A window lies in a gap, a stretch between two live blocks over free memory that the request may
+ * use and over holes. The best window costs the least, in bytes: half of what it lacks (what has to
+ * be mapped there is memory that was free elsewhere, so the half is the price of the mapping), all
+ * that it leaves stuck in granules it shares with live blocks, less what was stuck there before,
+ * and a little of its gap, so that among like ones the tightest gap is filled. Equals go to the
+ * lowest address.
  * Pressed, a pool looks at windows over backed memory too: where handles are short, a block belongs
  * where it strands the least, not where it is mapped already.
  * Owns     nothing.
- * Cost     at most WINDOW_HOLES holes (a third of them when pressed) and WINDOW_RUNS free runs, with
- *          WINDOW_STEPS nodes to each side and four places in each.
+ * Cost     at most WINDOW_HOLES holes (a third of them when pressed) and WINDOW_RUNS free runs,
+ *          with WINDOW_STEPS nodes to each side and four places in each.
  */
 #include "window.h"
 
@@ -33,7 +33,8 @@ static inline bool node_in_reach(const weir_pool *pool, const weir_node *node, c
 }
 
 /* How far a stretch of a hole that has to be backed reaches when it is backed in whole slots. */
-static uint64_t slots_bytes(uint64_t lo, uint64_t hi, uint64_t need, uint64_t need_end, uint64_t slot)
+static uint64_t slots_bytes(uint64_t lo, uint64_t hi, uint64_t need, uint64_t need_end,
+                            uint64_t slot)
 {
     return weir_min(weir_round_up(need_end, slot), hi) - weir_max(weir_round_down(need, slot), lo);
 }
@@ -53,8 +54,8 @@ static uint64_t window_missing(const weir_pool *pool, uint32_t index, uint64_t s
     return bytes >> pool->device.granule_shift;
 }
 
-/* Of a gap between two live blocks, the bytes that share a granule with one of them: no handle there
- * can move, so they serve nobody but a block in this very gap. */
+/* Of a gap between two live blocks, the bytes that share a granule with one of them: no handle
+ * there can move, so they serve nobody but a block in this very gap. */
 static uint64_t gap_stuck(const weir_pool *pool, uint64_t lo, uint64_t hi)
 {
     uint64_t granule = weir_pool_granule(pool);

@@ -47,8 +47,8 @@ weir_status weir_conf_parse(weir_conf *conf, const char *text, char error[WEIR_C
 weir_status weir_conf_environment(weir_conf *conf, char error[WEIR_CONF_ERROR_BYTES]);
 
 /* Resolves parts of `memory_bytes` and checks what can only be checked then (an initial size above
- * the limit, a limit above the device's memory is lowered to it). `memory_bytes` 0: not known, parts
- * are an error. */
+ * the limit, a limit above the device's memory is lowered to it). `memory_bytes` 0: not known,
+ * parts are an error. */
 weir_status weir_conf_resolve(weir_conf *conf, uint64_t memory_bytes,
                               char error[WEIR_CONF_ERROR_BYTES]);
 
