@@ -91,8 +91,10 @@ uint64_t weir_pages_end(weir_pages *pages, uint64_t addr)
 {
     uint64_t granule = UINT64_C(1) << pages->granule_shift;
     uint32_t index = weir_pages_at(pages, addr);
-    if (index == 0) return weir_round_down(addr, granule) + granule;
-    return weir_piece_get(pages, index)->addr + weir_piece_bytes(pages, index);
+    uint64_t bytes = index == 0 ? 0 : weir_piece_bytes(pages, index);
+    uint64_t start = index == 0 ? 0 : weir_piece_get(pages, index)->addr;
+    WEIR_ASSERT(index == 0 || addr - start < bytes);
+    return addr - start < bytes ? start + bytes : weir_round_down(addr, granule) + granule;
 }
 
 weir_status weir_pages_room(weir_pages *pages, uint64_t addr, uint64_t bytes)
