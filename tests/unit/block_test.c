@@ -346,6 +346,21 @@ Test(block, one_handle_takes_its_room_from_free_memory)
     weir_rig_close(rig);
 }
 
+Test(block, one_handle_longer_than_the_arena_gets_another_range)
+{
+    sim_rig *rig = weir_rig_open(&(rig_options){.pool = {.va_bytes = 8 * MIB}});
+    weir_addr addr = 0;
+    weir_request request = weir_rig_request(rig, 0, 12 * MIB);
+    weir_addr first = weir_rig_alloc(rig, 0, MIB);
+    request.flags = WEIR_ONE_HANDLE;
+    ASSERT_OK(weir_alloc(rig->pool, &request, &addr));
+    cr_expect_eq(block_handles(rig, addr, 12 * MIB), 1);
+    cr_expect_eq(weir_rig_stats(rig).va_reserves, 2);
+    weir_rig_free(rig, 0, addr);
+    weir_rig_free(rig, 0, first);
+    weir_rig_close(rig);
+}
+
 Test(block, one_handle_on_segments)
 {
     sim_rig *rig = weir_rig_open(&(rig_options){.sim = {.no_virtual = true}});
