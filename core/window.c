@@ -63,23 +63,41 @@ static uint64_t gap_stuck(const weir_pool *pool, uint64_t lo, uint64_t hi)
     return first >= last ? hi - lo : first - lo + (hi - last);
 }
 
-/* Notes a window if it lies in [lo, hi) and lacks less than the best so far. */
-static void window_consider(const weir_pool *pool, const weir_ask *ask, uint32_t first, uint64_t lo,
-                            uint64_t hi, uint64_t start, weir_window *best)
+/* A stretch between two live blocks, and what every window in it costs at least. */
+typedef struct gap {
+    uint64_t lo, hi;
+    uint64_t cost;
+    uint32_t node; /* its first */
+} gap;
+
+static gap gap_between(const weir_pool *pool, uint32_t left, uint32_t right)
 {
-    if (start < lo || start > hi || hi - start < ask->bytes) return;
-    uint64_t missing = window_missing(pool, first, start, start + ask->bytes, best->slot);
-    uint64_t before = gap_stuck(pool, lo, hi);
-    uint64_t after = gap_stuck(pool, lo, start) + gap_stuck(pool, start + ask->bytes, hi);
-    uint64_t never_below = 2 * weir_pool_granule(pool); /* of before, so that no cost is negative */
-    uint64_t cost = (missing << pool->device.granule_shift) / 2 + never_below + after - before +
-                    (weir_min(hi - lo, WINDOW_GAP_MAX) >> WINDOW_GAP_PART);
+    gap found = {.lo = pool->range.node[left].addr,
+                 .hi = weir_node_end(&pool->range, right),
+                 .node = left};
+    uint64_t never_below = 2 * weir_pool_granule(pool); /* what is stuck, so no cost is negative */
+    found.cost = never_below - gap_stuck(pool, found.lo, found.hi) +
+                 (weir_min(found.hi - found.lo, WINDOW_GAP_MAX) >> WINDOW_GAP_PART);
+    return found;
+}
+
+/* Notes a window if it lies in the gap and costs less than the best so far. What is missing is
+ * counted last, as that takes a walk. */
+static void window_consider(const weir_pool *pool, const weir_ask *ask, const gap *in,
+                            uint64_t start, weir_window *best)
+{
+    uint64_t end = start + ask->bytes;
+    if (start < in->lo || start > in->hi || in->hi - start < ask->bytes) return;
+    uint64_t cost = in->cost + gap_stuck(pool, in->lo, start) + gap_stuck(pool, end, in->hi);
+    if (cost > best->cost) return;
+    uint64_t missing = window_missing(pool, in->node, start, end, best->slot);
+    cost += (missing << pool->device.granule_shift) / 2;
     if (cost > best->cost || (cost == best->cost && start >= best->start)) return;
     best->cost = cost;
     best->start = start;
-    best->end = start + ask->bytes;
+    best->end = end;
     best->missing = missing;
-    best->node = first;
+    best->node = in->node;
 }
 
 /* The furthest node to one side that a window around `index` can reach over. */
@@ -102,21 +120,21 @@ static void windows_around(const weir_pool *pool, const weir_ask *ask, uint32_t 
                            weir_window *best)
 {
     const weir_range *range = &pool->range;
+    uint64_t align = ask->align;
     uint32_t left = window_reach(pool, ask, index, true);
     uint32_t right = window_reach(pool, ask, index, false);
-    uint64_t lo = range->node[left].addr;
-    uint64_t hi = weir_node_end(range, right);
-    if (hi - lo < ask->bytes) return;
-    uint64_t align = ask->align;
-    window_consider(pool, ask, left, lo, hi, weir_round_up(lo, align), best);
-    window_consider(pool, ask, left, lo, hi, weir_round_up(range->node[index].addr, align), best);
-    if (right == index && node_is_hole(&range->node[index]))
+    gap in = gap_between(pool, left, right);
+    if (in.hi - in.lo < ask->bytes || in.cost > best->cost) return;
+    window_consider(pool, ask, &in, weir_round_up(in.lo, align), best);
+    if (left != index)
+        window_consider(pool, ask, &in, weir_round_up(range->node[index].addr, align), best);
+    bool hole = node_is_hole(&range->node[index]);
+    if (right == index && hole)
         return; /* only placed against its low end: the hole may be all the rest */
-    window_consider(pool, ask, left, lo, hi, weir_round_down(hi - ask->bytes, align), best);
-    uint64_t end = weir_node_end(range, index);
-    if (node_is_hole(&range->node[index])) end = weir_node_end(range, range->node[index].next);
-    if (end >= ask->bytes)
-        window_consider(pool, ask, left, lo, hi, weir_round_down(end - ask->bytes, align), best);
+    window_consider(pool, ask, &in, weir_round_down(in.hi - ask->bytes, align), best);
+    uint64_t end = weir_node_end(range, hole ? range->node[index].next : index);
+    if (end != in.hi && end >= ask->bytes)
+        window_consider(pool, ask, &in, weir_round_down(end - ask->bytes, align), best);
 }
 
 /* Considers the gaps around the shortest free runs of a set that hold the request. */
@@ -163,8 +181,9 @@ bool weir_window_fresh(const weir_pool *pool, const weir_ask *ask, weir_window *
     if (hole == 0 || weir_node_bytes(range, hole) < bytes) return false;
     window_init(found, weir_pool_granule(pool));
     if (ask->zone == WEIR_ZONE_SMALL) {
-        uint64_t end = weir_node_end(range, hole);
-        window_consider(pool, ask, hole, end - bytes, end, end - bytes, found);
+        gap in = gap_between(pool, hole, hole);
+        in.lo = in.hi - bytes;
+        window_consider(pool, ask, &in, in.lo, found);
     } else {
         windows_around(pool, ask, hole, found);
     }
@@ -179,6 +198,6 @@ bool weir_window_at(const weir_pool *pool, const weir_ask *ask, uint64_t start, 
     for (uint32_t node = first; range->node[node].addr < end; node = range->node[node].next)
         if (!node_in_reach(pool, &range->node[node], ask)) return false;
     window_init(found, weir_pool_granule(pool));
-    window_consider(pool, ask, first, start, end, start, found);
+    window_consider(pool, ask, &(gap){.lo = start, .hi = end, .node = first}, start, found);
     return true;
 }
