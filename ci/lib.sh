@@ -29,7 +29,7 @@ need() {
 }
 
 need_build() {
-    need gcc libc6-dev cmake ninja-build pkg-config zlib1g-dev libzstd-dev libjson-c-dev
+    need gcc libc6-dev cmake make ninja-build pkg-config zlib1g-dev libzstd-dev libjson-c-dev
 }
 
 need_test() {
