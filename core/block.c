@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * block: the calls on one block, and the path that needs no device call.
+ * block: allocating and freeing, and the path that needs no device call.
  *
  * Owns nothing; works on range, order and the pool's sums. A live node keeps in `set` the zone and
  * lane that allocated it, in `low` the bytes beyond what was asked, in `b` its extra records.
@@ -275,6 +275,15 @@ static weir_status alloc_impossible(weir_pool *pool, weir_ask *ask)
     return WEIR_NO_MEMORY;
 }
 
+/* The zone of a domain; UINT32_MAX if there is none. The lock is held. */
+static uint32_t zone_of_domain(const weir_pool *pool, weir_domain domain)
+{
+    uint32_t index = domain & 0xFFFF;
+    if (index < WEIR_ZONE_DOMAINS || index >= pool->zone_count) return UINT32_MAX;
+    const weir_zone *zone = &pool->zone[index];
+    return zone->open && zone->generation == domain >> 16 ? index : UINT32_MAX;
+}
+
 /* With the lock held, which it releases. */
 static weir_status alloc_and_unlock(weir_pool *pool, weir_ask *ask, weir_stream stream,
                                     weir_addr *addr)
@@ -282,7 +291,8 @@ static weir_status alloc_and_unlock(weir_pool *pool, weir_ask *ask, weir_stream 
     weir_status status = WEIR_STALE;
     weir_addr got = 0;
     ask->lane = weir_order_lane(&pool->order, stream);
-    if (WEIR_LIKELY(ask->lane != WEIR_LANE_NONE))
+    if (ask->domain != 0) ask->zone = zone_of_domain(pool, ask->domain);
+    if (WEIR_LIKELY(ask->lane != WEIR_LANE_NONE && ask->zone != UINT32_MAX))
         status = ask->bytes == 0 ? alloc_impossible(pool, ask) : alloc_checked(pool, ask, &got);
     bool observed = pool->config.observer != NULL;
     weir_pool_unlock(pool);
@@ -348,15 +358,6 @@ weir_status weir_alloc_on(weir_pool *pool, weir_stream stream, uint64_t bytes, w
     return WEIR_OK;
 }
 
-/* The zone of a domain; UINT32_MAX if there is none. The lock is held. */
-static uint32_t zone_of_domain(const weir_pool *pool, weir_domain domain)
-{
-    uint32_t index = domain & 0xFFFF;
-    if (index < WEIR_ZONE_DOMAINS || index >= pool->zone_count) return UINT32_MAX;
-    const weir_zone *zone = &pool->zone[index];
-    return zone->open && zone->generation == domain >> 16 ? index : UINT32_MAX;
-}
-
 static weir_status ask_from_request(weir_pool *pool, const weir_request *given, weir_ask *ask,
                                     weir_stream *stream)
 {
@@ -376,14 +377,9 @@ static weir_status ask_from_request(weir_pool *pool, const weir_request *given, 
     ask->wait_us = request.wait_us == 0 ? pool->config.wait_us : request.wait_us;
     if ((request.flags & (WEIR_NOWAIT | WEIR_NO_EVENTS)) != 0) ask->wait_us = 0;
     *stream = request.stream;
-    ask->zone = WEIR_ZONE_MAIN;
-    if (request.domain != 0) {
-        weir_pool_lock(pool);
-        ask->zone = zone_of_domain(pool, request.domain);
-        weir_pool_unlock(pool);
-        return ask->zone == UINT32_MAX ? WEIR_STALE : WEIR_OK;
-    }
-    if (ask->bytes <= pool->config.small_bytes && ask->align <= pool->config.small_bytes &&
+    ask->zone = WEIR_ZONE_MAIN; /* that of a domain is looked up with the lock held */
+    if (request.domain == 0 && ask->bytes <= pool->config.small_bytes &&
+        ask->align <= pool->config.small_bytes &&
         (ask->flags & (WEIR_ONE_HANDLE | WEIR_PINNED)) == 0)
         ask->zone = WEIR_ZONE_SMALL;
     return WEIR_OK;
@@ -402,8 +398,8 @@ weir_status weir_alloc(weir_pool *pool, const weir_request *request, weir_addr *
 
 /* ------------------------------------------------------------------------------------- free -- */
 
-/* Frees a node that is out of the index and belongs to no caller any more. With no extra records
- * and one lane it goes straight to its set; the order of that lane makes reuse safe. */
+/* Ends a live block. With no extra records and one lane it goes straight to its set; the order of
+ * that lane makes reuse safe. */
 static weir_status free_node(weir_pool *pool, uint32_t index, uint32_t lane)
 {
     weir_range *range = &pool->range;

@@ -240,6 +240,7 @@ weir_status weir_order_join(weir_order *order, uint32_t lane, uint64_t point, ui
     weir_device *device = order->device;
     weir_lane *waiter = &order->lane[after];
     if (weir_order_before(order, lane, point, after)) return WEIR_OK;
+    if (waiter->retired) return WEIR_STALE; /* O4: ended while its own call was at the device */
     weir_status status = lane_seen_room(order, waiter);
     if (status == WEIR_OK) status = weir_order_cover(order, lane, point);
     if (status != WEIR_OK) return status;

@@ -103,7 +103,7 @@ static inline bool weir_order_passed(const weir_order *order, uint32_t lane, uin
 /* Whether all later work of lane `after` runs after `point` of `lane`, as far as is known. */
 bool weir_order_before(const weir_order *order, uint32_t lane, uint64_t point, uint32_t after);
 
-/* Makes lane `after` wait for `point` of `lane`. */
+/* Makes lane `after` wait for `point` of `lane`. STALE: `after` was retired. */
 weir_status weir_order_join(weir_order *order, uint32_t lane, uint64_t point, uint32_t after);
 
 /* The first point not known to have passed that covers `epoch`; 0: none, it has passed. */

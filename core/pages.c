@@ -222,14 +222,6 @@ uint32_t weir_pages_idle_below(const weir_pages *pages, uint64_t granules)
     return 0;
 }
 
-uint32_t weir_pages_idle_above(const weir_pages *pages, uint64_t granules)
-{
-    for (uint32_t order = weir_bit_high(weir_max(granules, 1)); order < WEIR_SIZE_ORDERS; order++)
-        for (uint32_t at = pages->idle[order]; at != 0; at = weir_piece_get(pages, at)->next)
-            if (weir_piece_get(pages, at)->granules >= granules) return at;
-    return 0;
-}
-
 /* ------------------------------------------------------------------------------------ check -- */
 
 static const char *check_place(weir_pages *pages, uint32_t index)

@@ -108,9 +108,8 @@ void weir_pages_idle_push(weir_pages *pages, uint32_t index);
 void weir_pages_idle_take(weir_pages *pages, uint32_t index);
 void weir_pages_lose(weir_pages *pages, uint32_t index);
 
-/* The largest idle piece of at most, or the smallest of at least, so many granules; 0: none. */
+/* The largest idle piece of at most so many granules; 0: none. */
 uint32_t weir_pages_idle_below(const weir_pages *pages, uint64_t granules);
-uint32_t weir_pages_idle_above(const weir_pages *pages, uint64_t granules);
 
 /* NULL, or which of P1 to P3 is broken. O(pieces and their granules). */
 const char *weir_pages_check(weir_pages *pages);

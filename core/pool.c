@@ -451,8 +451,8 @@ weir_status weir_domain_release(weir_pool *pool, weir_domain domain)
     uint32_t index = domain & 0xFFFF;
     weir_status status = WEIR_STALE;
     if (index >= WEIR_ZONE_DOMAINS && index < pool->zone_count && pool->zone[index].open &&
-        pool->zone[index].generation == domain >> 16)
-        status = weir_zone_release(pool, index);
+        pool->zone[index].generation == domain >> 16) /* a running call may be about to allocate */
+        status = pool->running != 0 ? WEIR_BUSY : weir_zone_release(pool, index);
     weir_pool_unlock(pool);
     return status;
 }

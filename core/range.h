@@ -12,8 +12,10 @@
  * R3       a node is in exactly one bin of its set if it is free, and in none otherwise; a live
  *          node is in exactly one chain of the index.
  * R4       a set's bitmaps tell which bins are not empty.
- * Cost     O(1), find looks at no more than 2 * WEIR_RANGE_LOOK nodes. 32 bytes for a node, 4 for
- *          its place in the index, about 6 KiB for a set.
+ * Cost     O(1). A search looks at no more than WEIR_RANGE_LOOK nodes of the request's own bin, and
+ *          every node of the next fits, unless the alignment is above the unit: then it may go on to
+ *          the bins after that. 32 bytes for a node, 4 for its place in the index, about 6 KiB for a
+ *          set.
  *
  * The two-level bins follow Masmano, Ripoll, Crespo and Real, "TLSF: a new dynamic memory allocator
  * for real-time systems" (ECRTS 2004), with records kept outside the memory and a bounded look in

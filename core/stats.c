@@ -268,8 +268,6 @@ void weir_walk_segments(weir_pool *pool, bool (*visit)(void *self, const weir_se
     weir_pool_unlock(pool);
 }
 
-/* A start for the walk to an inner address: the piece under it tells where it begins, and the walk
- * goes to the left from a live block whose first address the index knows, if there is one near. */
 weir_status weir_block_find(weir_pool *pool, weir_addr addr, weir_block *block)
 {
     if (pool == NULL || block == NULL) return WEIR_INVALID;

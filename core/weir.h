@@ -337,7 +337,7 @@ typedef struct weir_block {
 } weir_block;
 
 /* The live block that holds `addr`, which may lie inside it. NOT_FOUND. O(1) for a block's first
- * address, else a walk over neighbouring blocks. */
+ * address, else O(blocks). */
 weir_status weir_block_find(weir_pool *pool, weir_addr addr, weir_block *block);
 
 /* ----------------------------------------------------------------------------------- domains -- */
@@ -346,7 +346,8 @@ weir_status weir_block_find(weir_pool *pool, weir_addr addr, weir_block *block);
  * captured graph's memory, a tenant, a tag. */
 weir_status weir_domain_create(weir_pool *pool, weir_domain *domain);
 
-/* Gives the domain's free memory back to the pool. BUSY while it holds live blocks. STALE. */
+/* Gives the domain's free memory back to the pool. BUSY while it holds live blocks, or while another
+ * call is at the device. STALE. */
 weir_status weir_domain_release(weir_pool *pool, weir_domain domain);
 
 /* ------------------------------------------------------------------------------------- stats -- */

@@ -187,3 +187,34 @@ Test(domain, short_host_memory_is_told)
     EXPECT_STATUS(weir_rig_try(rig, domain_request(rig, domain, MIB)), WEIR_OK);
     weir_rig_close(rig);
 }
+
+typedef struct release_during {
+    weir_pool *pool;
+    weir_domain domain;
+    weir_status answer;
+    unsigned asked;
+} release_during;
+
+static void release_while_mapping(void *self, const weir_record *record)
+{
+    release_during *of = (release_during *)self;
+    if (record->what != WEIR_DID_MAP) return;
+    of->answer = weir_domain_release(of->pool, of->domain);
+    of->asked++;
+}
+
+/* The first block of a domain is on its way while the lock is released: nothing of it is live yet. */
+Test(domain, one_that_a_running_call_allocates_in_is_busy)
+{
+    sim_rig *rig = weir_rig_open(&(rig_options){0});
+    release_during of = {.pool = rig->pool, .domain = domain_make(rig)};
+    weir_observer_set(rig->pool, release_while_mapping, &of);
+    weir_addr addr = domain_alloc(rig, of.domain, 4 * MIB);
+    weir_observer_set(rig->pool, NULL, NULL);
+    cr_expect_gt(of.asked, 0);
+    EXPECT_STATUS(of.answer, WEIR_BUSY);
+    cr_expect_eq(weir_rig_find(rig, addr).domain, of.domain);
+    weir_rig_free(rig, 0, addr);
+    ASSERT_OK(weir_domain_release(rig->pool, of.domain));
+    weir_rig_close(rig);
+}
