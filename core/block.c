@@ -71,13 +71,13 @@ bool weir_node_usable(const weir_pool *pool, const weir_node *node, const weir_a
 
 /* Memory that the lane is only ordered after, through a wait, must not look passed to a third lane:
  * it gets the lane's current point, which lies behind that wait. */
-uint64_t weir_node_point_for(const weir_pool *pool, const weir_node *node, const weir_ask *ask)
+uint64_t weir_node_point_for(weir_pool *pool, const weir_node *node, const weir_ask *ask)
 {
     uint32_t lane = weir_node_lane(pool, node);
     if (lane == ask->lane) return weir_node_point(node);
     if (lane == WEIR_LANE_NONE || weir_order_passed(&pool->order, lane, weir_node_point(node)))
         return 0;
-    return pool->order.lane[ask->lane].epoch;
+    return weir_order_open(&pool->order, ask->lane);
 }
 
 /* ------------------------------------------------------------------------------------ carve -- */

@@ -78,9 +78,7 @@ weir_status weir_gather(weir_pool *pool, const weir_ask *ask)
     if (ask_device) status = weir_limbo_settle(pool);
     for (uint32_t lane = 0; lane < order->lane_count && status == WEIR_OK; lane++) {
         if (lane == ask->lane || !lane_has_free(pool, ask->zone, lane)) continue;
-        if (ask_device && !order->lane[lane].retired)
-            status = weir_order_cover(order, lane, order->lane[lane].epoch);
-        if (ask_device && status == WEIR_OK) status = weir_order_poll(order, lane);
+        if (ask_device) status = weir_order_refresh(order, lane);
         gather_passed(pool, ask->zone, lane);
     }
     gather_clean(pool, ask->zone, ask->lane);
@@ -92,9 +90,7 @@ weir_status weir_gather_all(weir_pool *pool)
     weir_order *order = &pool->order;
     weir_status status = weir_limbo_settle(pool);
     for (uint32_t lane = 0; lane < order->lane_count && status == WEIR_OK; lane++) {
-        if (!order->lane[lane].retired)
-            status = weir_order_cover(order, lane, order->lane[lane].epoch);
-        if (status == WEIR_OK) status = weir_order_poll(order, lane);
+        status = weir_order_refresh(order, lane);
         for (uint32_t zone = 0; zone < pool->zone_count; zone++)
             if (lane_has_free(pool, zone, lane)) gather_passed(pool, zone, lane);
     }
@@ -118,24 +114,25 @@ weir_status weir_gather_join(weir_pool *pool, const weir_ask *ask)
     if ((ask->flags & WEIR_NO_EVENTS) != 0) return WEIR_OK;
     for (uint32_t lane = 0; lane < order->lane_count && status == WEIR_OK; lane++) {
         if (lane == ask->lane || !lane_has_free(pool, ask->zone, lane)) continue;
-        uint64_t last =
-            order->lane[lane].retired ? order->lane[lane].recorded : order->lane[lane].epoch;
-        status = weir_order_join(order, lane, last, ask->lane);
+        status = weir_order_join(order, lane, weir_order_last(order, lane), ask->lane);
+        if (status == WEIR_WOULD_WAIT) status = WEIR_OK; /* that lane's memory has to stay */
     }
     return status == WEIR_OK ? weir_limbo_join(pool, ask->lane) : status;
 }
 
-/* Waits for one lane with the lock released; its event is not reused meanwhile. */
+/* Waits for one lane with the lock released; its event is not reused meanwhile. WOULD_WAIT: the time
+ * was too short, which ends it, or the stream can take no event now, which does not. */
 static weir_status lane_wait(weir_pool *pool, uint32_t lane, uint64_t *wait_us)
 {
     weir_device *device = &pool->device;
     weir_order *order = &pool->order;
     bool passed = false;
-    weir_status status = WEIR_OK;
-    if (!order->lane[lane].retired) status = weir_order_cover(order, lane, order->lane[lane].epoch);
+    weir_status covered = weir_order_cover(order, lane, weir_order_last(order, lane));
+    weir_status status = covered == WEIR_WOULD_WAIT ? WEIR_OK : covered;
     if (status == WEIR_OK) status = weir_order_poll(order, lane);
     uint32_t index = order->lane[lane].last;
-    if (status != WEIR_OK || index == 0) return status;
+    if (status != WEIR_OK) return status;
+    if (index == 0) return covered;
     if (*wait_us == 0 || device->ops.event_wait == NULL) return WEIR_WOULD_WAIT;
     weir_event event = order->point[index].event;
     uint64_t begun = weir_pool_now(pool);
@@ -147,7 +144,11 @@ static weir_status lane_wait(weir_pool *pool, uint32_t lane, uint64_t *wait_us)
     order->point[index].waiters--;
     weir_pool_spend(pool, begun, wait_us);
     if (status == WEIR_OK) status = weir_order_poll(order, lane);
-    return status == WEIR_OK && !passed ? WEIR_WOULD_WAIT : status;
+    if (status == WEIR_OK && !passed) {
+        *wait_us = 0;
+        return WEIR_WOULD_WAIT;
+    }
+    return status == WEIR_OK ? covered : status;
 }
 
 weir_status weir_gather_wait(weir_pool *pool, uint64_t *wait_us)
@@ -155,7 +156,6 @@ weir_status weir_gather_wait(weir_pool *pool, uint64_t *wait_us)
     weir_status status = WEIR_OK;
     for (uint32_t lane = 0; lane < pool->order.lane_count; lane++) {
         weir_status one = lane_wait(pool, lane, wait_us);
-        if (one == WEIR_WOULD_WAIT) *wait_us = 0;
         if (status == WEIR_OK) status = one;
         if (one != WEIR_OK && one != WEIR_WOULD_WAIT) break;
     }

@@ -175,6 +175,7 @@ weir_status weir_ladder_climb(weir_pool *pool, weir_ask *ask, uint32_t *index)
         (void)weir_shadow_drain(pool, WEIR_SHADOWS_KEPT);
     weir_status status = climb(pool, ask, index);
     if (rung_missed(status) && rung_reclaim(pool, ask) == WEIR_OK) status = climb(pool, ask, index);
+    if ((ask->flags & WEIR_NO_EVENTS) == 0) weir_order_pay(&pool->order, ask->lane);
     if (status == WEIR_NO_MEMORY && ask->waits_would_help) status = WEIR_WOULD_WAIT;
     return status;
 }

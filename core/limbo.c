@@ -82,7 +82,7 @@ static bool limbo_joined(weir_pool *pool, weir_node *node, uint32_t lane)
         if (weir_order_join(order, use->lane, use->value, lane) != WEIR_OK) return false;
     }
     weir_order_extra_drop_all(order, &node->b);
-    weir_node_point_set(node, order->lane[lane].epoch);
+    weir_node_point_set(node, weir_order_open(order, lane));
     return true;
 }
 
@@ -116,8 +116,11 @@ weir_status weir_limbo_settle(weir_pool *pool)
     weir_status status = WEIR_OK;
     if (pool->limbo.count == 0) return WEIR_OK;
     for (uint32_t at = pool->limbo.first; at != 0 && status == WEIR_OK; at = pool->range.node[at].a)
-        for (uint32_t use = pool->range.node[at].b; use != 0; use = order->extra[use].next)
-            status = weir_order_cover(order, order->extra[use].lane, order->extra[use].value);
+        for (uint32_t use = pool->range.node[at].b; use != 0; use = order->extra[use].next) {
+            weir_status one =
+                weir_order_cover(order, order->extra[use].lane, order->extra[use].value);
+            if (one != WEIR_OK && one != WEIR_WOULD_WAIT) status = one;
+        }
     for (uint32_t i = 0; i < order->lane_count && status == WEIR_OK; i++)
         status = weir_order_poll(order, i);
     limbo_walk(pool, WEIR_LANE_NONE);

@@ -102,7 +102,7 @@ weir_status weir_order_retire(weir_order *order, uint32_t index)
     weir_status status = weir_order_record(order, index);
     if (status != WEIR_OK && status != WEIR_LOST) return status;
     order->lane[index].retired = true;
-    order->lane[index].outlives = false;
+    order->lane[index].outlives = order->lane[index].owed = false;
     order->lane[index].name = 0;
     order->retired_count++;
     return WEIR_OK;
@@ -154,14 +154,19 @@ weir_status weir_order_record(weir_order *order, uint32_t lane_index)
     uint32_t index;
     WEIR_ASSERT(!lane->retired);
     weir_status status = point_next(order, lane, &index);
-    if (status != WEIR_OK) return status;
+    if (status != WEIR_OK) {
+        lane->owed = !lane->outlives;
+        return status;
+    }
     weir_point *point = &order->point[index];
     status = WEIR_DEVICE_CALL(device, &device->calls, event_records,
                               event_record(device->self, point->event, lane->native));
     if (status != WEIR_OK) {
         if (index != lane->last) point_drop(order, index);
+        lane->owed = !lane->outlives;
         return status;
     }
+    lane->owed = false;
     point->epoch = lane->epoch;
     point->next = 0;
     if (index != lane->last) {
@@ -178,6 +183,24 @@ weir_status weir_order_cover(weir_order *order, uint32_t lane, uint64_t point)
 {
     if (point <= order->lane[lane].recorded) return WEIR_OK;
     return weir_order_record(order, lane);
+}
+
+uint64_t weir_order_open(weir_order *order, uint32_t lane)
+{
+    order->lane[lane].owed = !order->lane[lane].outlives;
+    return order->lane[lane].epoch;
+}
+
+void weir_order_pay(weir_order *order, uint32_t lane)
+{
+    if (order->lane[lane].owed && !order->lane[lane].retired) (void)weir_order_record(order, lane);
+}
+
+weir_status weir_order_refresh(weir_order *order, uint32_t lane)
+{
+    weir_status status = weir_order_cover(order, lane, weir_order_last(order, lane));
+    if (status != WEIR_OK && status != WEIR_WOULD_WAIT) return status;
+    return weir_order_poll(order, lane);
 }
 
 weir_status weir_order_poll(weir_order *order, uint32_t lane_index)

@@ -9,7 +9,8 @@
  *          covers, `passed` the last known to have passed; epoch = recorded + 1.
  * O1       passed <= recorded < epoch, and a lane's points are in the order of their epochs.
  * O2       seen[l] of a lane is an epoch of lane l that all its later work is ordered after.
- * O3       a lane whose stream does not outlive its frees has recorded == the epoch of every free.
+ * O3       a lane whose stream does not outlive its frees has recorded >= every point in use, but
+ *          where it is owed: a record failed, or a call that goes on may use memory by a wait.
  * O4       a retired lane makes no device call with its stream.
  * O5       a lane has at most WEIR_POINTS_MAX points, but for those with waiters.
  * Cost     O(1); poll and join query as many events as have passed, plus one.
@@ -34,6 +35,7 @@ typedef struct weir_lane {
     uint32_t points;      /* how many */
     uint16_t generation;
     bool outlives;
+    bool owed; /* does not outlive its frees, and yet something lies in its open epoch */
     bool retired;
     bool named; /* scratch of the search for lanes that nothing names any more */
 } weir_lane;
@@ -92,8 +94,21 @@ void weir_order_reuse(weir_order *order, uint32_t lane, const weir_stream_desc *
 weir_status weir_order_record(weir_order *order, uint32_t lane);
 /* Sees to it that a point of the lane is covered by an event. */
 weir_status weir_order_cover(weir_order *order, uint32_t lane, uint64_t point);
+/* The last epoch that anything may lie in. A stream that may end unseen is not named for less. */
+static inline uint64_t weir_order_last(const weir_order *order, uint32_t lane)
+{
+    const weir_lane *of = &order->lane[lane];
+    return !of->retired && (of->outlives || of->owed) ? of->epoch : of->recorded;
+}
+/* A point in the open epoch, for a lane's memory that came by a wait. */
+uint64_t weir_order_open(weir_order *order, uint32_t lane);
+/* Records where the lane is owed a point; where that fails it stays owed. */
+void weir_order_pay(weir_order *order, uint32_t lane);
 /* Notes which of the lane's points have passed. */
 weir_status weir_order_poll(weir_order *order, uint32_t lane);
+/* Covers all of the lane that can be covered now, and polls. A stream that can take no event now
+ * (WOULD_WAIT) is left for another time. */
+weir_status weir_order_refresh(weir_order *order, uint32_t lane);
 
 static inline bool weir_order_passed(const weir_order *order, uint32_t lane, uint64_t point)
 {

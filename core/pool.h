@@ -205,7 +205,7 @@ uint32_t weir_node_lane(const weir_pool *pool, const weir_node *node);
 /* Whether `ask` may use a free node's memory now, as far as is known. */
 bool weir_node_usable(const weir_pool *pool, const weir_node *node, const weir_ask *ask);
 /* The point that a usable node's memory gets when it is filed under the lane of `ask`. */
-uint64_t weir_node_point_for(const weir_pool *pool, const weir_node *node, const weir_ask *ask);
+uint64_t weir_node_point_for(weir_pool *pool, const weir_node *node, const weir_ask *ask);
 
 /* The caller's name of a zone; 0: the pool itself. */
 static inline weir_domain weir_zone_domain(const weir_pool *pool, uint32_t zone)

@@ -91,7 +91,9 @@ typedef struct weir_device_info {
  * What a device does for a pool. docs/backend.md is the contract, tests/conformance its check.
  * `self` is weir_config.device_self. Calls may come from any thread that calls the pool; those
  * marked [L] are made with the pool's lock held, the others without it. No call may enter the pool.
- * A status of NO_MEMORY means the device is full, LOST that it will never work again.
+ * A status of NO_MEMORY means the device is full, LOST that it will never work again. WOULD_WAIT of
+ * event_record and stream_wait means that the stream can't take it now (it is being captured): its
+ * memory stays pending, other streams' is looked at.
  */
 typedef struct weir_device_ops {
     size_t size; /* sizeof(weir_device_ops) as the backend was compiled */
@@ -264,7 +266,8 @@ typedef struct weir_stream_desc {
     uint64_t native; /* handed to the device's order calls */
     uint64_t unique; /* never given twice: identity is this, not `native`, which gets recycled */
     bool outlives;   /* the stream lives until weir_stream_retire or the pool's end: its points
-                         may be taken late, so a free costs no device call */
+                         may be taken late, so a free costs no device call. Else it may end without
+                         a word, once the calls that name it have returned */
 } weir_stream_desc;
 
 /* Makes a stream known. Attaching a `unique` that is known gives the same weir_stream.
@@ -272,7 +275,8 @@ typedef struct weir_stream_desc {
 weir_status weir_stream_attach(weir_pool *pool, const weir_stream_desc *desc, weir_stream *stream);
 
 /* Ends a stream, before the device's stream is destroyed: a last point covers all its frees, and no
- * device call names it again. Its live blocks stay live; free them on another stream. STALE. */
+ * device call names it again. Its live blocks stay live; free them on another stream. STALE;
+ * WOULD_WAIT: it is being captured, and stays. */
 weir_status weir_stream_retire(weir_pool *pool, weir_stream stream);
 
 /* ------------------------------------------------------------------------------------ blocks -- */
