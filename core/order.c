@@ -99,7 +99,7 @@ void weir_order_reuse(weir_order *order, uint32_t index, const weir_stream_desc 
 
 weir_status weir_order_retire(weir_order *order, uint32_t index)
 {
-    weir_status status = weir_order_record(order, index);
+    weir_status status = weir_order_cover(order, index, weir_order_last(order, index));
     if (status != WEIR_OK && status != WEIR_LOST) return status;
     order->lane[index].retired = true;
     order->lane[index].outlives = order->lane[index].owed = false;

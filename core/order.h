@@ -84,7 +84,7 @@ weir_stream weir_order_stream(const weir_order *order, uint32_t lane);
 bool weir_order_known(const weir_order *order, uint64_t unique, uint32_t *lane);
 /* Makes a lane. NO_METADATA. */
 weir_status weir_order_attach(weir_order *order, const weir_stream_desc *desc, uint32_t *lane);
-/* Takes the last point of a lane and retires it. If the point can't be taken the lane stays. */
+/* Takes the last point of a lane, where one is missing, and retires it. If the point can't be taken the lane stays. */
 weir_status weir_order_retire(weir_order *order, uint32_t lane);
 /* Makes a retired lane that nothing names ready for another stream. */
 void weir_order_reuse(weir_order *order, uint32_t lane, const weir_stream_desc *desc);

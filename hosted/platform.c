@@ -2,21 +2,36 @@
 /*
  * The platform hooks of a hosted POSIX process.
  *
- * Owns        one mutex for each platform that was made with `locked`; the struct handed out is the
+ * Owns        one lock for each platform that was made with `locked`; the struct handed out is the
  *             first member of the record that holds it, so destroy needs no table.
  * Invariants  lock and unlock are both set or both NULL.
- * Cost        malloc, free and an uncontended mutex.
+ * Lock        A pool holds its lock for some ten nanoseconds, seldom longer: less than it costs to
+ *             put a thread to sleep. So it is a word that waiters look at, ever less often, and
+ *             leave the processor for where it stays taken. Letting go is one plain store. On an
+ *             H200's host, allocating and freeing took 44 ns with it and 63 with a pthread mutex,
+ *             and 130 against 856 with sixteen threads (bench/gpu).
+ * Cost        malloc, free, and one atomic exchange for lock and unlock together.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "platform.h"
 
-#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
+#define PLATFORM_LINE 64u      /* bytes that share a cache line */
+#define PLATFORM_PAUSES 256u   /* most pauses between two looks at the lock */
+#define PLATFORM_LOOKS 64u     /* before a waiter yields after each, */
+#define PLATFORM_YIELDS 1024u  /* and before it sleeps instead, */
+#define PLATFORM_NAP_NS 50000u /* this long */
+
+/* The lock shares its line with nothing: its holder writes the hooks' neighbours all the time. */
 typedef struct platform_record {
     weir_platform platform;
-    pthread_mutex_t mutex;
+    char apart[PLATFORM_LINE];
+    atomic_bool taken;
+    char alone[PLATFORM_LINE];
 } platform_record;
 
 static void *platform_alloc(void *self, size_t bytes)
@@ -32,14 +47,45 @@ static void platform_free(void *self, void *mem, size_t bytes)
     free(mem);
 }
 
+static inline void platform_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* What a waiter does after its `looks`-th look. */
+static void platform_wait(unsigned looks)
+{
+    const struct timespec nap = {0, PLATFORM_NAP_NS};
+    unsigned pauses = looks < 6 ? 4u << looks : PLATFORM_PAUSES;
+    if (looks >= PLATFORM_YIELDS) {
+        (void)nanosleep(&nap, NULL);
+    } else if (looks >= PLATFORM_LOOKS) {
+        (void)sched_yield();
+    } else {
+        for (unsigned i = 0; i < pauses; i++) {
+            platform_pause();
+        }
+    }
+}
+
 static void platform_lock(void *self)
 {
-    pthread_mutex_lock(&((platform_record *)self)->mutex);
+    platform_record *record = (platform_record *)self;
+    unsigned looks = 0;
+    while (atomic_exchange_explicit(&record->taken, true, memory_order_acquire)) {
+        do {
+            platform_wait(looks++);
+        } while (atomic_load_explicit(&record->taken, memory_order_relaxed));
+    }
 }
 
 static void platform_unlock(void *self)
 {
-    pthread_mutex_unlock(&((platform_record *)self)->mutex);
+    atomic_store_explicit(&((platform_record *)self)->taken, false, memory_order_release);
 }
 
 static uint64_t platform_now_us(void *self)
@@ -56,10 +102,6 @@ weir_platform *weir_platform_create(bool locked)
     if (!record) {
         return NULL;
     }
-    if (pthread_mutex_init(&record->mutex, NULL) != 0) {
-        free(record);
-        return NULL;
-    }
     record->platform.size = sizeof(record->platform);
     record->platform.self = record;
     record->platform.mem_alloc = platform_alloc;
@@ -74,10 +116,7 @@ weir_platform *weir_platform_create(bool locked)
 
 void weir_platform_destroy(weir_platform *platform)
 {
-    if (!platform) {
-        return;
+    if (platform) {
+        free(platform->self);
     }
-    platform_record *record = (platform_record *)platform->self;
-    pthread_mutex_destroy(&record->mutex);
-    free(record);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The platform hooks of a hosted POSIX process: malloc, free and a pthread mutex. */
+/* The platform hooks of a hosted POSIX process: malloc, free, a clock and a lock. */
 #ifndef WEIR_PLATFORM_H
 #define WEIR_PLATFORM_H
 

@@ -43,7 +43,8 @@ typedef struct weir_cuda_config {
     bool strict;                      /* UNSUPPORTED instead of falling back */
     uint64_t release_threshold_bytes; /* async: what the driver's pool may keep of what is free */
     bool one_launcher;   /* all work on this memory is queued by the thread that calls the pool, so
-                            the pool may count on quiet while it waits: allows rescue */
+                            the pool may count on quiet while it waits: allows rescue. No capture
+                            may run then in the context but those that cuda_pool.h knows */
     const char *library; /* NULL: "libcuda.so.1" */
 } weir_cuda_config;
 

@@ -16,10 +16,21 @@
 
 /* ----------------------------------------------------------------------------------- streams -- */
 
+/* Whether work on the stream would be captured now; of the legacy stream, whether naming it would
+ * break a capture. */
+static bool order_is_captured(weir_cuda *cuda, weir_cu_stream stream)
+{
+    int status = WEIR_CU_CAPTURE_NONE;
+    weir_cu_result result = cuda->driver.stream_capturing(stream, &status);
+    return result == WEIR_CU_CAPTURE_IMPLICIT || result == WEIR_CU_CAPTURE_INVALIDATED ||
+           (result == WEIR_CU_OK && status != WEIR_CU_CAPTURE_NONE);
+}
+
+/* Asking for the id of a stream that is being captured would break the capture. */
 static bool order_is_mine(weir_cuda *cuda, uint64_t native)
 {
     unsigned long long id = 0;
-    return cuda->driver.stream_id &&
+    return cuda->driver.stream_id && !order_is_captured(cuda, WEIR_CU_STREAM_PER_THREAD) &&
            cuda->driver.stream_id(WEIR_CU_STREAM_PER_THREAD, &id) == WEIR_CU_OK &&
            id == native >> 2;
 }
@@ -48,16 +59,6 @@ static bool order_is_shut(uint64_t native)
     return !atomic_load(&gate->open);
 }
 
-/* Whether work on the stream would be captured now; of the legacy stream, whether naming it would
- * break a capture. */
-static bool order_is_captured(weir_cuda *cuda, weir_cu_stream stream)
-{
-    int status = WEIR_CU_CAPTURE_NONE;
-    weir_cu_result result = cuda->driver.stream_capturing(stream, &status);
-    return result == WEIR_CU_CAPTURE_IMPLICIT || result == WEIR_CU_CAPTURE_INVALIDATED ||
-           (result == WEIR_CU_OK && status != WEIR_CU_CAPTURE_NONE);
-}
-
 /* An identity for drivers without cuStreamGetId: the handle itself, which they give again. */
 static weir_cu_result order_unique(weir_cuda *cuda, weir_cu_stream stream, uint64_t *unique)
 {
@@ -77,14 +78,14 @@ static weir_status order_describe(weir_cuda *cuda, weir_cu_stream stream, weir_s
     weir_cu_context context = NULL;
     uint64_t unique = 0;
     weir_cu_result result = cuda->driver.stream_context(stream, &context);
+    if (result == WEIR_CU_OK && (context != cuda->context || order_is_captured(cuda, stream))) {
+        return WEIR_INVALID;
+    }
     if (result == WEIR_CU_OK) {
         result = order_unique(cuda, stream, &unique);
     }
     if (result != WEIR_CU_OK) {
         return weir_cuda_answer(cuda, result);
-    }
-    if (context != cuda->context) {
-        return WEIR_INVALID;
     }
     desc->size = sizeof(*desc);
     desc->unique = unique;
