@@ -308,8 +308,38 @@ static weir_status alloc_and_unlock(weir_pool *pool, weir_ask *ask, weir_stream 
 void weir_block_set_careful(weir_pool *pool)
 {
     const weir_config *config = &pool->config;
+    WEIR_ASSERT(pool->kept.index == 0);
     pool->careful = pool->rounds || pool->pressed || config->max_blocks != 0 ||
                     config->max_split_bytes != 0 || config->observer != NULL;
+}
+
+static WEIR_HOT void kept_file(weir_pool *pool)
+{
+    weir_range *range = &pool->range;
+    uint32_t index = pool->kept.index;
+    weir_node *node = &range->node[index];
+    pool->kept.index = 0;
+    (void)weir_range_free_hot(range, range->set[node->set], index, weir_node_point(node));
+}
+
+void weir_block_file_kept(weir_pool *pool)
+{
+    kept_file(pool);
+}
+
+/* The kept block, if it is what is asked for; else it is filed. */
+static WEIR_HOT weir_addr kept_take(weir_pool *pool, weir_stream stream, uint64_t bytes,
+                                    uint64_t requested)
+{
+    weir_range *range = &pool->range;
+    uint32_t index = pool->kept.index;
+    if (pool->kept.bytes != bytes || pool->kept.stream != stream) {
+        kept_file(pool);
+        return 0;
+    }
+    pool->kept.index = 0;
+    node_born(pool, index, range->node[index].set, bytes, requested);
+    return range->node[index].addr;
 }
 
 static WEIR_HOT weir_addr alloc_quick(weir_pool *pool, weir_stream stream, uint64_t requested)
@@ -318,6 +348,10 @@ static WEIR_HOT weir_addr alloc_quick(weir_pool *pool, weir_stream stream, uint6
     uint64_t unit = pool->config.unit_bytes;
     uint64_t bytes = (requested + unit - 1) & ~(unit - 1);
     bool small = bytes <= pool->config.small_bytes;
+    if (pool->kept.index != 0) {
+        weir_addr kept = kept_take(pool, stream, bytes, requested);
+        if (kept != 0) return kept;
+    }
     if (WEIR_UNLIKELY((stream & 0xFFFF) >= pool->quick_room)) return 0;
     const weir_quick *lane = &pool->quick[stream & 0xFFFF];
     if (WEIR_UNLIKELY(lane->name != stream || pool->careful || bytes == 0)) return 0;
@@ -350,7 +384,7 @@ static WEIR_NOINLINE weir_status alloc_general(weir_pool *pool, weir_stream stre
 weir_status weir_alloc_on(weir_pool *pool, weir_stream stream, uint64_t bytes, weir_addr *addr)
 {
     if (WEIR_UNLIKELY(pool == NULL || addr == NULL)) return WEIR_INVALID;
-    weir_pool_lock(pool);
+    weir_pool_lock_hot(pool);
     weir_addr got = alloc_quick(pool, stream, bytes);
     if (WEIR_UNLIKELY(got == 0)) return alloc_general(pool, stream, bytes, addr);
     weir_pool_unlock(pool);
@@ -463,13 +497,21 @@ static WEIR_HOT bool free_quick(weir_pool *pool, weir_addr addr, weir_stream str
     uint64_t bytes = weir_node_bytes(range, index);
     *link = node->a;
     account_free(pool, bytes, bytes - node->low);
-    (void)weir_range_free_hot(range, set, index, own->epoch);
+    if (pool->kept.index != 0) kept_file(pool);
+    if (WEIR_UNLIKELY(pool->careful || set->zone >= WEIR_ZONE_DOMAINS)) {
+        (void)weir_range_free_hot(range, set, index, own->epoch);
+        return true;
+    }
+    node->kind = WEIR_CLAIMED;
+    weir_node_point_set(node, own->epoch);
+    pool->kept = (weir_kept){index, own->name, bytes};
     return true;
 }
 
 static WEIR_NOINLINE weir_status free_general(weir_pool *pool, weir_addr addr, weir_stream stream)
 {
     weir_record record;
+    if (pool->kept.index != 0) kept_file(pool);
     weir_status status = free_locked(pool, addr, stream, &record);
     bool observed = pool->config.observer != NULL && status == WEIR_OK;
     weir_pool_unlock(pool);
@@ -484,7 +526,7 @@ static WEIR_NOINLINE weir_status free_general(weir_pool *pool, weir_addr addr, w
 weir_status weir_free(weir_pool *pool, weir_addr addr, weir_stream stream)
 {
     if (WEIR_UNLIKELY(pool == NULL)) return WEIR_INVALID;
-    weir_pool_lock(pool);
+    weir_pool_lock_hot(pool);
     if (WEIR_UNLIKELY(!free_quick(pool, addr, stream))) return free_general(pool, addr, stream);
     weir_pool_unlock(pool);
     return WEIR_OK;

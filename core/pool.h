@@ -74,7 +74,17 @@ typedef struct weir_list {
     uint32_t first, last, count;
 } weir_list;
 
+/* The block that was freed last, as long as nothing else is done: a claimed node, neither joined with
+ * its neighbours nor filed. Asked for again by its stream in its size it is given out as it is;
+ * whatever else is done files it first. Never kept: a domain's block, or any while `careful`. */
+typedef struct weir_kept {
+    uint32_t index; /* 0: none */
+    weir_stream stream;
+    uint64_t bytes;
+} weir_kept;
+
 struct weir_pool {
+    weir_kept kept;
     weir_range range;
     weir_pages pages;
     weir_order order;
@@ -104,9 +114,19 @@ struct weir_pool {
     weir_oom oom;
 };
 
-static inline void weir_pool_lock(weir_pool *pool)
+/* block.c: files the kept block. */
+void weir_block_file_kept(weir_pool *pool);
+
+/* For the two calls that see to the kept block themselves. */
+static inline void weir_pool_lock_hot(weir_pool *pool)
 {
     if (pool->platform.lock != NULL) pool->platform.lock(pool->platform.self);
+}
+
+static inline void weir_pool_lock(weir_pool *pool)
+{
+    weir_pool_lock_hot(pool);
+    if (pool->kept.index != 0) weir_block_file_kept(pool);
 }
 
 static inline void weir_pool_unlock(weir_pool *pool)

@@ -307,7 +307,11 @@ weir_status weir_cuda_create(const weir_cuda_config *config, weir_cuda **out,
 static void device_strip(weir_cuda *cuda)
 {
     weir_cuda_scope scope;
-    if (cuda->context && weir_cuda_enter(cuda, &scope) == WEIR_CU_OK) {
+    weir_cu_result result = cuda->context ? weir_cuda_enter(cuda, &scope) : WEIR_CU_OK;
+    if (result == WEIR_CU_DEINITIALIZED || result == WEIR_CU_NOT_INITIALIZED) {
+        return;
+    }
+    if (cuda->context && result == WEIR_CU_OK) {
         weir_cuda_segment_close(cuda);
         if (cuda->carried) {
             cuda->driver.event_destroy(cuda->carried);

@@ -349,3 +349,24 @@ weir_status weir_cuda_pool_use(weir_cuda_pool *pool, weir_addr addr, void *strea
     weir_status status = pool_name_for(pool, addr, stream, &name);
     return status == WEIR_OK ? weir_use(pool->core, addr, name) : status;
 }
+
+weir_status weir_cuda_pool_share(weir_cuda_pool *pool, weir_addr addr, weir_cuda_share as,
+                                 weir_cuda_shared *shared)
+{
+    weir_block block;
+    if (!pool || !shared) {
+        return WEIR_INVALID;
+    }
+    weir_status status = weir_pin(pool->core, addr);
+    if (status == WEIR_OK) {
+        status = weir_block_find(pool->core, addr, &block);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = weir_cuda_export(pool->cuda, addr, block.bytes, as, shared);
+    if (status != WEIR_OK) {
+        (void)weir_unpin(pool->core, addr);
+    }
+    return status;
+}

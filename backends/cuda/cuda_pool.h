@@ -57,6 +57,11 @@ weir_status weir_cuda_pool_alloc(weir_cuda_pool *pool, uint64_t bytes, void *str
 weir_status weir_cuda_pool_free(weir_cuda_pool *pool, weir_addr addr, void *stream);
 weir_status weir_cuda_pool_use(weir_cuda_pool *pool, weir_addr addr, void *stream);
 
+/* Pins a live block, until its free, and exports it; see weir_cuda_export. INVALID where the block
+ * lies in several handles: allocate it through the core with WEIR_ONE_HANDLE. NOT_FOUND. */
+weir_status weir_cuda_pool_share(weir_cuda_pool *pool, weir_addr addr, weir_cuda_share as,
+                                 weir_cuda_shared *shared);
+
 /* The weir_stream of a CUstream that is not being captured, attached if need be: for weir_alloc. */
 weir_status weir_cuda_pool_stream(weir_cuda_pool *pool, void *stream, weir_stream *name);
 

@@ -141,6 +141,7 @@ weir_status weir_driver_status(weir_cu_result error)
     case WEIR_CU_NOT_SUPPORTED:
     case WEIR_CU_NOT_PERMITTED:
         return WEIR_UNSUPPORTED;
+    case WEIR_CU_NOT_INITIALIZED: /* in a forked child */
     case WEIR_CU_DEINITIALIZED:
     case WEIR_CU_ECC_UNCORRECTABLE:
     case WEIR_CU_NVLINK_UNCORRECTABLE:

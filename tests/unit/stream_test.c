@@ -218,6 +218,7 @@ Test(stream, what_was_waited_for_once_is_not_passed_for_a_third)
     weir_sim_stall(rig->sim, rig->native[0]);
     weir_rig_write(rig, 0, addr, 8 * MIB, 1);
     weir_rig_free(rig, 0, addr);
+    weir_rig_check(rig); /* so that the block is filed */
     weir_order *order = &rig->pool->order;
     uint32_t index = weir_range_at(&rig->pool->range, addr, 0);
     const weir_node *node = &rig->pool->range.node[index];
