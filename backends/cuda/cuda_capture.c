@@ -154,6 +154,15 @@ static weir_status capture_look(weir_cuda *cuda, void *stream, uint64_t *id, wei
     return weir_cuda_answer(cuda, result);
 }
 
+/* A handle, unlike a default stream, can be asked whatever context is current. */
+static bool capture_none(weir_cuda *cuda, void *stream)
+{
+    int state = WEIR_CU_CAPTURE_ACTIVE;
+    return ((uintptr_t)stream & WEIR_CUDA_KIND) == 0 &&
+           cuda->driver.stream_capturing(stream, &state) == WEIR_CU_OK &&
+           state == WEIR_CU_CAPTURE_NONE;
+}
+
 weir_status weir_cuda_capture_of(weir_cuda_pool *pool, void *stream, weir_cuda_capture **capture)
 {
     weir_cuda_scope scope;
@@ -161,6 +170,9 @@ weir_status weir_cuda_capture_of(weir_cuda_pool *pool, void *stream, weir_cuda_c
     weir_cu_graph graph = NULL;
     bool active = false;
     *capture = NULL;
+    if (capture_none(pool->cuda, stream)) {
+        return WEIR_OK;
+    }
     weir_cu_result result = weir_cuda_enter(pool->cuda, &scope);
     if (result != WEIR_CU_OK) {
         return weir_cuda_answer(pool->cuda, result);

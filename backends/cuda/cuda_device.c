@@ -4,8 +4,8 @@
  *
  * Owns        the driver's table, the context where it is the primary one, the carrier stream and
  *             its event.
- * Invariants  No driver call is made but inside a scope: our context current, the thread in relaxed
- *             capture mode.
+ * Invariants  Driver calls are made inside a scope: our context current and, but for calls that no
+ *             capture minds, the thread in relaxed capture mode.
  *             Once the driver says that it has shut down, only host memory is given back.
  * Cost        A scope is three driver calls of some ten nanoseconds each.
  */
@@ -21,22 +21,30 @@
 
 /* ------------------------------------------------------------------------------------ scopes -- */
 
-weir_cu_result weir_cuda_enter(weir_cuda *cuda, weir_cuda_scope *scope)
+weir_cu_result weir_cuda_enter_plain(weir_cuda *cuda, weir_cuda_scope *scope)
 {
     weir_cu_context current = NULL;
     weir_cu_result result = cuda->driver.context_get(&current);
+    scope->relaxed = false;
     scope->pushed = false;
-    scope->mode = WEIR_CU_MODE_RELAXED;
     if (result == WEIR_CU_OK && current != cuda->context) {
         result = cuda->driver.context_push(cuda->context);
         scope->pushed = result == WEIR_CU_OK;
     }
+    return result;
+}
+
+weir_cu_result weir_cuda_enter(weir_cuda *cuda, weir_cuda_scope *scope)
+{
+    weir_cu_result result = weir_cuda_enter_plain(cuda, scope);
     if (result != WEIR_CU_OK) {
         return result;
     }
+    scope->mode = WEIR_CU_MODE_RELAXED;
     result = cuda->driver.capture_mode(&scope->mode);
-    if (result != WEIR_CU_OK && scope->pushed) {
-        cuda->driver.context_pop(&current);
+    scope->relaxed = result == WEIR_CU_OK;
+    if (result != WEIR_CU_OK) {
+        weir_cuda_leave(cuda, scope);
     }
     return result;
 }
@@ -45,7 +53,9 @@ void weir_cuda_leave(weir_cuda *cuda, const weir_cuda_scope *scope)
 {
     weir_cu_context ours = NULL;
     int mode = scope->mode;
-    cuda->driver.capture_mode(&mode);
+    if (scope->relaxed) {
+        cuda->driver.capture_mode(&mode);
+    }
     if (scope->pushed) {
         cuda->driver.context_pop(&ours);
     }

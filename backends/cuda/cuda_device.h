@@ -14,8 +14,8 @@
  * Context    Works in one context, the device's primary one or the caller's. A call made on a thread
  *            with another current context makes ours current and puts the other back.
  * Threads    Every call is safe from any thread.
- * Capture    Every driver call is made in relaxed capture mode, so none breaks a capture that this
- *            or another thread is running; no event is recorded on a stream that is being captured.
+ * Capture    Driver calls that a capture of this or another thread would not survive are made in
+ *            relaxed capture mode; no event is recorded on a stream that is being captured.
  * Exit       Nothing is called at process exit by itself. A destroy after the driver has shut down
  *            frees host memory only.
  */

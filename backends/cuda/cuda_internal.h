@@ -89,11 +89,14 @@ struct weir_cuda {
 /* A thread's state while it works for us: in our context, in relaxed capture mode. */
 typedef struct weir_cuda_scope {
     bool pushed;
+    bool relaxed;
     int mode;
 } weir_cuda_scope;
 
-/* leave only after an enter that said OK. */
+/* leave only after an enter that said OK. The plain one leaves the capture mode as it is: for calls
+ * that every capture survives, since changing the mode costs more than they do. */
 weir_cu_result weir_cuda_enter(weir_cuda *cuda, weir_cuda_scope *scope);
+weir_cu_result weir_cuda_enter_plain(weir_cuda *cuda, weir_cuda_scope *scope);
 void weir_cuda_leave(weir_cuda *cuda, const weir_cuda_scope *scope);
 
 /* Notes an error and says what it means to a pool. */

@@ -25,22 +25,34 @@ static weir_cuda_name *name_slot(weir_cuda_names *names, uint64_t key)
     }
 }
 
+/* The entry of a key, or NULL. */
+static weir_cuda_name *name_entry(weir_cuda_names *names, uint64_t key)
+{
+    weir_cuda_name *slot = names ? name_slot(names, key) : NULL;
+    return slot && atomic_load_explicit(&slot->key, memory_order_acquire) == key ? slot : NULL;
+}
+
 weir_stream weir_cuda_name_find(weir_cuda_names *names, uint64_t key)
 {
-    if (!names) {
+    weir_cuda_name *slot = name_entry(names, key);
+    return slot ? atomic_load_explicit(&slot->name, memory_order_acquire) : 0;
+}
+
+/* A name is never given twice, so one that is the same after the look was so during it. */
+weir_stream weir_cuda_name_known(weir_cuda_names *names, uint64_t key, uint64_t unique)
+{
+    weir_cuda_name *slot = name_entry(names, key);
+    weir_stream name = slot ? atomic_load(&slot->name) : 0;
+    if (name == 0 || atomic_load(&slot->unique) != unique || atomic_load(&slot->name) != name) {
         return 0;
     }
-    weir_cuda_name *slot = name_slot(names, key);
-    if (atomic_load_explicit(&slot->key, memory_order_acquire) != key) {
-        return 0;
-    }
-    return atomic_load_explicit(&slot->name, memory_order_acquire);
+    return name;
 }
 
 static void name_put(weir_cuda_names *names, uint64_t key, uint64_t unique, weir_stream name)
 {
     weir_cuda_name *slot = name_slot(names, key);
-    slot->unique = unique;
+    atomic_store(&slot->unique, unique);
     atomic_store_explicit(&slot->name, name, memory_order_release);
     atomic_store_explicit(&slot->key, key, memory_order_release);
     names->count++;
@@ -61,7 +73,7 @@ static weir_cuda_names *name_grow(weir_cuda_names *old)
         weir_stream name = atomic_load_explicit(&old->at[i].name, memory_order_relaxed);
         if (name != 0) {
             name_put(names, atomic_load_explicit(&old->at[i].key, memory_order_relaxed),
-                     old->at[i].unique, name);
+                     atomic_load(&old->at[i].unique), name);
         }
     }
     return names;

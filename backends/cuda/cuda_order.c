@@ -140,7 +140,7 @@ weir_status weir_cuda_op_event_record(void *self, weir_event event, uint64_t str
     if (order_is_shut(stream)) {
         return WEIR_WOULD_WAIT;
     }
-    weir_cu_result result = weir_cuda_enter(cuda, &scope);
+    weir_cu_result result = weir_cuda_enter_plain(cuda, &scope);
     if (result != WEIR_CU_OK) {
         return weir_cuda_answer(cuda, result);
     }

@@ -146,6 +146,19 @@ weir_cuda *weir_cuda_pool_device(weir_cuda_pool *pool)
     return pool->cuda;
 }
 
+/* What every call begins with: the memory of dead graphs, and whether the stream is captured. */
+static weir_status pool_begin(weir_cuda_pool *pool, void *stream, weir_cuda_capture **capture)
+{
+    *capture = NULL;
+    if (atomic_load_explicit(&pool->bell->rung, memory_order_relaxed)) {
+        (void)weir_cuda_pool_settle(pool);
+    }
+    if (pool->captures_told && atomic_load_explicit(&pool->capturing, memory_order_relaxed) == 0) {
+        return WEIR_OK;
+    }
+    return weir_cuda_capture_of(pool, stream ? stream : WEIR_CU_STREAM_LEGACY, capture);
+}
+
 /* ----------------------------------------------------------------------------------- streams -- */
 
 /* Attaches a stream that has no name, or whose handle another one had. The lock is held. */
@@ -157,7 +170,7 @@ static weir_status pool_attach(weir_cuda_pool *pool, const weir_stream_desc *des
         return WEIR_NO_METADATA;
     }
     weir_stream old = atomic_load(&slot->name);
-    if (old != 0 && slot->unique == desc->unique) {
+    if (old != 0 && atomic_load(&slot->unique) == desc->unique) {
         *name = old;
         return WEIR_OK;
     }
@@ -167,7 +180,7 @@ static weir_status pool_attach(weir_cuda_pool *pool, const weir_stream_desc *des
     }
     weir_status status = weir_stream_attach(pool->core, desc, name);
     if (status == WEIR_OK) {
-        slot->unique = desc->unique;
+        atomic_store(&slot->unique, desc->unique);
         atomic_store(&slot->name, *name);
     }
     return status;
@@ -189,21 +202,45 @@ static weir_status pool_meet(weir_cuda_pool *pool, void *stream, weir_stream *na
     return status;
 }
 
+/* The name of a stream that was met before; 0 where that can't be told. A handle, unlike a default
+ * stream, can be asked for its id whatever context is current. */
+static weir_stream pool_known(weir_cuda_pool *pool, void *stream)
+{
+    weir_cuda_names *names = atomic_load_explicit(&pool->names, memory_order_acquire);
+    const weir_driver *driver = &pool->cuda->driver;
+    uint64_t key = (uint64_t)(uintptr_t)stream;
+    unsigned long long id = 0;
+    if (stream == WEIR_CU_STREAM_PER_THREAD) {
+        return 0;
+    }
+    if (pool->streams_told || stream == WEIR_CU_STREAM_LEGACY) {
+        return weir_cuda_name_find(names, key);
+    }
+    if (!driver->stream_id || driver->stream_id(stream, &id) != WEIR_CU_OK) {
+        return 0;
+    }
+    return weir_cuda_name_known(names, key, id);
+}
+
+/* Of a stream that is not being captured. */
+static weir_status pool_name(weir_cuda_pool *pool, void *stream, weir_stream *name)
+{
+    void *named = stream ? stream : WEIR_CU_STREAM_LEGACY;
+    *name = pool_known(pool, named);
+    return *name != 0 ? WEIR_OK : pool_meet(pool, named, name);
+}
+
 weir_status weir_cuda_pool_stream(weir_cuda_pool *pool, void *stream, weir_stream *name)
 {
+    weir_cuda_capture *capture;
     if (!pool || !name) {
         return WEIR_INVALID;
     }
-    void *named = stream ? stream : WEIR_CU_STREAM_LEGACY;
-    if (named == WEIR_CU_STREAM_LEGACY ||
-        (pool->streams_told && named != WEIR_CU_STREAM_PER_THREAD)) {
-        *name = weir_cuda_name_find(atomic_load_explicit(&pool->names, memory_order_acquire),
-                                    (uint64_t)(uintptr_t)named);
-        if (*name != 0) {
-            return WEIR_OK;
-        }
+    weir_status status = pool_begin(pool, stream, &capture);
+    if (status == WEIR_OK && capture) {
+        status = WEIR_INVALID;
     }
-    return pool_meet(pool, named, name);
+    return status == WEIR_OK ? pool_name(pool, stream, name) : status;
 }
 
 weir_status weir_cuda_pool_stream_end(weir_cuda_pool *pool, void *stream)
@@ -235,7 +272,7 @@ static weir_status pool_meet_captured(weir_cuda_pool *pool, void *stream, weir_s
 {
     weir_stream_desc desc = {sizeof(desc), (uint64_t)(uintptr_t)stream, 0, pool->streams_told};
     if (((uintptr_t)stream & WEIR_CUDA_KIND) != 0 || !stream) {
-        return weir_cuda_pool_stream(pool, WEIR_CU_STREAM_LEGACY, name);
+        return pool_name(pool, WEIR_CU_STREAM_LEGACY, name);
     }
     pthread_mutex_lock(&pool->lock);
     *name = weir_cuda_name_find(atomic_load(&pool->names), desc.native);
@@ -259,19 +296,6 @@ void weir_cuda_pool_capture_end(weir_cuda_pool *pool)
 }
 
 /* ------------------------------------------------------------------------------------ blocks -- */
-
-/* What every call begins with: the memory of dead graphs, and whether the stream is captured. */
-static weir_status pool_begin(weir_cuda_pool *pool, void *stream, weir_cuda_capture **capture)
-{
-    *capture = NULL;
-    if (atomic_load_explicit(&pool->bell->rung, memory_order_relaxed)) {
-        (void)weir_cuda_pool_settle(pool);
-    }
-    if (pool->captures_told && atomic_load_explicit(&pool->capturing, memory_order_relaxed) == 0) {
-        return WEIR_OK;
-    }
-    return weir_cuda_capture_of(pool, stream ? stream : WEIR_CU_STREAM_LEGACY, capture);
-}
 
 static weir_status pool_alloc_captured(weir_cuda_pool *pool, uint64_t bytes,
                                        weir_cuda_capture *capture, void *stream, weir_addr *addr)
@@ -299,7 +323,7 @@ weir_status weir_cuda_pool_alloc(weir_cuda_pool *pool, uint64_t bytes, void *str
         return pool_alloc_captured(pool, bytes, capture, stream, addr);
     }
     if (status == WEIR_OK) {
-        status = weir_cuda_pool_stream(pool, stream, &name);
+        status = pool_name(pool, stream, &name);
     }
     return status == WEIR_OK ? weir_alloc_on(pool->core, name, bytes, addr) : status;
 }
@@ -321,7 +345,7 @@ static weir_status pool_name_for(weir_cuda_pool *pool, weir_addr addr, void *str
         return block.domain == capture->domain ? weir_cuda_capture_lane(pool, capture, stream, name)
                                                : pool_meet_captured(pool, stream, name);
     }
-    status = status == WEIR_OK || status == WEIR_LOST ? weir_cuda_pool_stream(pool, stream, name)
+    status = status == WEIR_OK || status == WEIR_LOST ? pool_name(pool, stream, name)
                                                       : pool_meet_captured(pool, stream, name);
     if (status == WEIR_LOST) {
         *name = 0;

@@ -14,7 +14,7 @@
 typedef struct weir_cuda_name {
     _Atomic uint64_t key;
     _Atomic weir_stream name;
-    uint64_t unique; /* under the lock */
+    _Atomic uint64_t unique; /* changes only while there is no name */
 } weir_cuda_name;
 
 typedef struct weir_cuda_names {
@@ -23,8 +23,10 @@ typedef struct weir_cuda_names {
     weir_cuda_name at[];
 } weir_cuda_names;
 
-/* The name of a key, 0 if there is none. Safe beside one writer. */
+/* The name of a key, 0 if there is none. Safe beside one writer. known: only if it is this stream's,
+ * and not one of an earlier stream with the same handle. */
 weir_stream weir_cuda_name_find(weir_cuda_names *names, uint64_t key);
+weir_stream weir_cuda_name_known(weir_cuda_names *names, uint64_t key, uint64_t unique);
 /* The entry of a key, made if need be; NULL where host memory is short. The lock is held. *names
  * may become a larger table. */
 weir_cuda_name *weir_cuda_name_take(weir_cuda_names *_Atomic *names, uint64_t key);

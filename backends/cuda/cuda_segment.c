@@ -7,8 +7,8 @@
  *             asked for, and the books keep the driver's address.
  *             The driver's pool keeps everything at synchronisations that the program makes; only
  *             segment_free trims it, to the release threshold.
- * Cost        alloc and free: one driver call, and for async a look at an event that has nothing to
- *             wait for: only our own allocations run on the carrier.
+ * Cost        alloc: one driver call, and for async a look at an event that has nothing to wait for,
+ *             as only our own allocations run on the carrier. free: the same, and a trim.
  */
 #include "cuda_internal.h"
 
@@ -48,8 +48,8 @@ void weir_cuda_segment_close(weir_cuda *cuda)
     }
 }
 
-/* Until all that was put on the carrier is done. Not by a synchronisation, at which the driver may
- * trim pools, this one and the program's. The lock is held. */
+/* Until the allocation put on the carrier is done. Not by a synchronisation, at which the driver may
+ * trim pools of the program. The lock is held. */
 static weir_cu_result segment_carried(weir_cuda *cuda)
 {
     weir_driver *driver = &cuda->driver;
@@ -74,14 +74,19 @@ static weir_cu_result segment_take(weir_cuda *cuda, uint64_t bytes, weir_addr *a
     return result == WEIR_CU_OK ? segment_carried(cuda) : result;
 }
 
+/* The driver trims only what a synchronisation has shown it to be done, an event is not enough. Ours
+ * is of the carrier alone, which has nothing to wait for. */
 static weir_cu_result segment_trim(weir_cuda *cuda)
 {
     weir_driver *driver = &cuda->driver;
-    weir_cu_result result = segment_carried(cuda);
-    if (result == WEIR_CU_OK) {
-        result = driver->pool_trim(cuda->pool, cuda->config.release_threshold_bytes);
+    uint64_t keep_bytes = cuda->config.release_threshold_bytes;
+    uint64_t held_bytes = 0;
+    weir_cu_result result = driver->pool_get(cuda->pool, WEIR_CU_POOL_RESERVED, &held_bytes);
+    if (result != WEIR_CU_OK || held_bytes <= keep_bytes) {
+        return result;
     }
-    return result;
+    result = driver->stream_sync(cuda->carrier);
+    return result == WEIR_CU_OK ? driver->pool_trim(cuda->pool, keep_bytes) : result;
 }
 
 static weir_cu_result segment_drop(weir_cuda *cuda, weir_addr addr)
