@@ -442,8 +442,8 @@ static weir_status free_node(weir_pool *pool, uint32_t index, uint32_t lane)
     uint32_t owner = weir_node_lane(pool, node);
     weir_range_unindex(range, node->addr);
     account_free(pool, weir_node_bytes(range, index), weir_node_bytes(range, index) - node->low);
-    weir_lane *own = &pool->order.lane[owner];
-    weir_node_point_set(node, own->epoch);
+    const weir_lane *own = &pool->order.lane[owner];
+    weir_node_point_set(node, weir_order_open(&pool->order, owner));
     if (WEIR_LIKELY(node->b == 0 && owner == lane && own->outlives)) {
         weir_range_free(range, index);
         return WEIR_OK;
@@ -491,11 +491,12 @@ static WEIR_HOT bool free_quick(weir_pool *pool, weir_addr addr, weir_stream str
     weir_set *set = range->set[node->set];
     uint32_t owner = set->tag - 1u;
     if (WEIR_UNLIKELY(index == 0 || (node->b | node->high) != 0)) return false;
-    const weir_lane *own = &pool->order.lane[owner];
+    weir_lane *own = &pool->order.lane[owner];
     if (WEIR_UNLIKELY(!own->outlives || pool->config.observer != NULL)) return false;
     if (stream != 0 && stream != own->name) return false;
     uint64_t bytes = weir_node_bytes(range, index);
     *link = node->a;
+    own->used = own->epoch;
     account_free(pool, bytes, bytes - node->low);
     if (pool->kept.index != 0) kept_file(pool);
     if (WEIR_UNLIKELY(pool->careful || set->zone >= WEIR_ZONE_DOMAINS)) {

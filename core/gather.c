@@ -70,12 +70,21 @@ static bool lane_has_free(const weir_pool *pool, uint32_t zone, uint32_t lane)
            pool->range.set[in->set_of[lane + 1]]->rows != 0;
 }
 
+/* Whether anything waits for what a lane has queued: else there is nothing to ask the device. */
+static bool lane_matters(const weir_pool *pool, uint32_t lane)
+{
+    if (pool->limbo.count != 0 || pool->shadows.count != 0) return true;
+    for (uint32_t zone = 0; zone < pool->zone_count; zone++)
+        if (lane_has_free(pool, zone, lane)) return true;
+    return false;
+}
+
 weir_status weir_gather(weir_pool *pool, const weir_ask *ask)
 {
     weir_order *order = &pool->order;
     weir_status status = WEIR_OK;
     bool ask_device = (ask->flags & WEIR_NO_EVENTS) == 0;
-    if (ask_device) status = weir_limbo_settle(pool);
+    if (ask_device) status = weir_limbo_settle(pool, ask->lane);
     for (uint32_t lane = 0; lane < order->lane_count && status == WEIR_OK; lane++) {
         if (lane == ask->lane || !lane_has_free(pool, ask->zone, lane)) continue;
         if (ask_device) status = weir_order_refresh(order, lane);
@@ -88,8 +97,9 @@ weir_status weir_gather(weir_pool *pool, const weir_ask *ask)
 weir_status weir_gather_all(weir_pool *pool)
 {
     weir_order *order = &pool->order;
-    weir_status status = weir_limbo_settle(pool);
+    weir_status status = weir_limbo_settle(pool, WEIR_LANE_NONE);
     for (uint32_t lane = 0; lane < order->lane_count && status == WEIR_OK; lane++) {
+        if (!lane_matters(pool, lane)) continue;
         status = weir_order_refresh(order, lane);
         for (uint32_t zone = 0; zone < pool->zone_count; zone++)
             if (lane_has_free(pool, zone, lane)) gather_passed(pool, zone, lane);
@@ -121,14 +131,15 @@ weir_status weir_gather_join(weir_pool *pool, const weir_ask *ask)
 }
 
 /* Waits for one lane with the lock released; its event is not reused meanwhile. WOULD_WAIT: the time
- * was too short, which ends it, or the stream can take no event now, which does not. */
+ * was too short. BUSY: the stream can take no event now, which no wait changes. */
 static weir_status lane_wait(weir_pool *pool, uint32_t lane, uint64_t *wait_us)
 {
     weir_device *device = &pool->device;
     weir_order *order = &pool->order;
     bool passed = false;
     weir_status covered = weir_order_cover(order, lane, weir_order_last(order, lane));
-    weir_status status = covered == WEIR_WOULD_WAIT ? WEIR_OK : covered;
+    if (covered == WEIR_WOULD_WAIT) covered = WEIR_BUSY;
+    weir_status status = covered == WEIR_BUSY ? WEIR_OK : covered;
     if (status == WEIR_OK) status = weir_order_poll(order, lane);
     uint32_t index = order->lane[lane].last;
     if (status != WEIR_OK) return status;
@@ -155,10 +166,11 @@ weir_status weir_gather_wait(weir_pool *pool, uint64_t *wait_us)
 {
     weir_status status = WEIR_OK;
     for (uint32_t lane = 0; lane < pool->order.lane_count; lane++) {
+        if (!lane_matters(pool, lane)) continue;
         weir_status one = lane_wait(pool, lane, wait_us);
-        if (status == WEIR_OK) status = one;
-        if (one != WEIR_OK && one != WEIR_WOULD_WAIT) break;
+        if (status == WEIR_OK || status == WEIR_BUSY) status = one == WEIR_OK ? status : one;
+        if (one != WEIR_OK && one != WEIR_WOULD_WAIT && one != WEIR_BUSY) break;
     }
-    weir_status settled = weir_limbo_settle(pool);
+    weir_status settled = weir_limbo_settle(pool, WEIR_LANE_NONE);
     return status == WEIR_OK ? settled : status;
 }

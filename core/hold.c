@@ -106,7 +106,7 @@ static void resize_shrink(weir_pool *pool, uint32_t index, uint64_t bytes)
     uint32_t lane = weir_node_lane(pool, &range->node[index]);
     range->node[upper].kind = WEIR_CLAIMED;
     range->node[upper].b = 0;
-    weir_node_point_set(&range->node[upper], pool->order.lane[lane].epoch);
+    weir_node_point_set(&range->node[upper], weir_order_open(&pool->order, lane));
     if (pool->order.lane[lane].outlives) weir_range_free(range, upper);
     else (void)weir_limbo_enter(pool, upper);
 }

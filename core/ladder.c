@@ -97,7 +97,7 @@ static weir_status rung_wait(weir_pool *pool, weir_ask *ask, uint32_t *index)
     weir_status status = weir_gather_wait(pool, &ask->wait_us);
     if (status == WEIR_WOULD_WAIT && weir_place_possible(pool, ask->bytes))
         ask->waits_would_help = true;
-    if (status != WEIR_OK && status != WEIR_WOULD_WAIT) return status;
+    if (status != WEIR_OK && status != WEIR_WOULD_WAIT && status != WEIR_BUSY) return status;
     return rungs_without_wait(pool, ask, index);
 }
 

@@ -97,14 +97,29 @@ void weir_order_reuse(weir_order *order, uint32_t index, const weir_stream_desc 
     if (lane->seen != NULL) weir_memset(lane->seen, 0, lane->seen_room * sizeof(uint64_t));
 }
 
+static void lane_end(weir_order *order, uint32_t index)
+{
+    weir_lane *lane = &order->lane[index];
+    lane->retired = true;
+    lane->outlives = false;
+    lane->name = 0;
+    lane->used = lane->recorded; /* more, after LOST, can't be */
+    order->retired_count++;
+}
+
 weir_status weir_order_retire(weir_order *order, uint32_t index)
 {
-    weir_status status = weir_order_cover(order, index, weir_order_last(order, index));
+    weir_status status = weir_order_record(order, index);
     if (status != WEIR_OK && status != WEIR_LOST) return status;
-    order->lane[index].retired = true;
-    order->lane[index].outlives = order->lane[index].owed = false;
-    order->lane[index].name = 0;
-    order->retired_count++;
+    lane_end(order, index);
+    return WEIR_OK;
+}
+
+weir_status weir_order_forget(weir_order *order, uint32_t index)
+{
+    if (order->lane[index].used > order->lane[index].recorded)
+        return weir_order_retire(order, index);
+    lane_end(order, index);
     return WEIR_OK;
 }
 
@@ -154,19 +169,14 @@ weir_status weir_order_record(weir_order *order, uint32_t lane_index)
     uint32_t index;
     WEIR_ASSERT(!lane->retired);
     weir_status status = point_next(order, lane, &index);
-    if (status != WEIR_OK) {
-        lane->owed = !lane->outlives;
-        return status;
-    }
+    if (status != WEIR_OK) return status;
     weir_point *point = &order->point[index];
     status = WEIR_DEVICE_CALL(device, &device->calls, event_records,
                               event_record(device->self, point->event, lane->native));
     if (status != WEIR_OK) {
         if (index != lane->last) point_drop(order, index);
-        lane->owed = !lane->outlives;
         return status;
     }
-    lane->owed = false;
     point->epoch = lane->epoch;
     point->next = 0;
     if (index != lane->last) {
@@ -185,15 +195,10 @@ weir_status weir_order_cover(weir_order *order, uint32_t lane, uint64_t point)
     return weir_order_record(order, lane);
 }
 
-uint64_t weir_order_open(weir_order *order, uint32_t lane)
+void weir_order_pay(weir_order *order, uint32_t index)
 {
-    order->lane[lane].owed = !order->lane[lane].outlives;
-    return order->lane[lane].epoch;
-}
-
-void weir_order_pay(weir_order *order, uint32_t lane)
-{
-    if (order->lane[lane].owed && !order->lane[lane].retired) (void)weir_order_record(order, lane);
+    const weir_lane *lane = &order->lane[index];
+    if (!lane->outlives && !lane->retired) (void)weir_order_cover(order, index, lane->used);
 }
 
 weir_status weir_order_refresh(weir_order *order, uint32_t lane)
@@ -322,6 +327,7 @@ static const char *check_lane(const weir_order *order, const weir_lane *lane)
 {
     if (lane->passed > lane->recorded || lane->recorded + 1 != lane->epoch)
         return "O1: a lane's epochs are out of order";
+    if (lane->used > lane->epoch) return "O3: a lane is used in an epoch to come";
     uint64_t epoch = lane->passed;
     uint32_t last = 0, points = 0;
     for (uint32_t at = lane->first; at != 0; at = order->point[at].next) {

@@ -9,8 +9,8 @@
  *          covers, `passed` the last known to have passed; epoch = recorded + 1.
  * O1       passed <= recorded < epoch, and a lane's points are in the order of their epochs.
  * O2       seen[l] of a lane is an epoch of lane l that all its later work is ordered after.
- * O3       a lane whose stream does not outlive its frees has recorded >= every point in use, but
- *          where it is owed: a record failed, or a call that goes on may use memory by a wait.
+ * O3       every point in use is at most `used`. A lane whose stream does not outlive its frees has
+ *          used <= recorded, but where a record failed, or a call that goes on uses memory by a wait.
  * O4       a retired lane makes no device call with its stream.
  * O5       a lane has at most WEIR_POINTS_MAX points, but for those with waiters.
  * Cost     O(1); poll and join query as many events as have passed, plus one.
@@ -29,13 +29,13 @@ typedef struct weir_lane {
     uint64_t native, unique;
     weir_stream name; /* what the caller calls it; 0 once retired */
     uint64_t epoch, recorded, passed;
+    uint64_t used; /* the last epoch that anything lies in */
     uint64_t *seen;
     uint32_t seen_room;
     uint32_t first, last; /* points not known to have passed; 0: none */
     uint32_t points;      /* how many */
     uint16_t generation;
     bool outlives;
-    bool owed; /* does not outlive its frees, and yet something lies in its open epoch */
     bool retired;
     bool named; /* scratch of the search for lanes that nothing names any more */
 } weir_lane;
@@ -84,8 +84,10 @@ weir_stream weir_order_stream(const weir_order *order, uint32_t lane);
 bool weir_order_known(const weir_order *order, uint64_t unique, uint32_t *lane);
 /* Makes a lane. NO_METADATA. */
 weir_status weir_order_attach(weir_order *order, const weir_stream_desc *desc, uint32_t *lane);
-/* Takes the last point of a lane, where one is missing, and retires it. If the point can't be taken the lane stays. */
+/* Takes the last point of a lane, for the uses of its live blocks too, and retires it. If the point can't be taken the lane stays. */
 weir_status weir_order_retire(weir_order *order, uint32_t lane);
+/* The same where the stream has ended already: its points are all there is, unless one is missing. */
+weir_status weir_order_forget(weir_order *order, uint32_t lane);
 /* Makes a retired lane that nothing names ready for another stream. */
 void weir_order_reuse(weir_order *order, uint32_t lane, const weir_stream_desc *desc);
 
@@ -94,15 +96,21 @@ void weir_order_reuse(weir_order *order, uint32_t lane, const weir_stream_desc *
 weir_status weir_order_record(weir_order *order, uint32_t lane);
 /* Sees to it that a point of the lane is covered by an event. */
 weir_status weir_order_cover(weir_order *order, uint32_t lane, uint64_t point);
-/* The last epoch that anything may lie in. A stream that may end unseen is not named for less. */
+/* The last epoch that anything lies in: a stream is asked for no more than that. */
 static inline uint64_t weir_order_last(const weir_order *order, uint32_t lane)
 {
-    const weir_lane *of = &order->lane[lane];
-    return !of->retired && (of->outlives || of->owed) ? of->epoch : of->recorded;
+    return order->lane[lane].used;
 }
-/* A point in the open epoch, for a lane's memory that came by a wait. */
-uint64_t weir_order_open(weir_order *order, uint32_t lane);
-/* Records where the lane is owed a point; where that fails it stays owed. */
+/* The point of something that comes to lie in the lane now: its open epoch, or what a retired one
+ * ended with. */
+static inline uint64_t weir_order_open(weir_order *order, uint32_t lane)
+{
+    weir_lane *of = &order->lane[lane];
+    if (!of->retired) of->used = of->epoch;
+    return of->used;
+}
+/* Records where the lane's stream may end unseen and something lies in the open epoch; where that
+ * fails it is made up for by the next cover. */
 void weir_order_pay(weir_order *order, uint32_t lane);
 /* Notes which of the lane's points have passed. */
 weir_status weir_order_poll(weir_order *order, uint32_t lane);

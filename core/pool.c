@@ -380,16 +380,27 @@ weir_status weir_stream_attach(weir_pool *pool, const weir_stream_desc *given, w
     return status;
 }
 
-weir_status weir_stream_retire(weir_pool *pool, weir_stream stream)
+static weir_status stream_end(weir_pool *pool, weir_stream stream,
+                              weir_status (*end)(weir_order *order, uint32_t lane))
 {
     if (pool == NULL) return WEIR_INVALID;
     weir_pool_lock(pool);
     uint32_t lane = weir_order_lane(&pool->order, stream);
     weir_status status = WEIR_STALE;
-    if (lane != WEIR_LANE_NONE) status = weir_order_retire(&pool->order, lane);
+    if (lane != WEIR_LANE_NONE) status = end(&pool->order, lane);
     if (status == WEIR_OK) pool->quick[lane + 1].name = 0;
     weir_pool_unlock(pool);
     return status;
+}
+
+weir_status weir_stream_retire(weir_pool *pool, weir_stream stream)
+{
+    return stream_end(pool, stream, weir_order_retire);
+}
+
+weir_status weir_stream_forget(weir_pool *pool, weir_stream stream)
+{
+    return stream_end(pool, stream, weir_order_forget);
 }
 
 /* ----------------------------------------------------------------------------------- domains -- */

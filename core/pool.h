@@ -252,13 +252,15 @@ weir_status weir_gather_all(weir_pool *pool);
 uint32_t weir_gather_fit(weir_pool *pool, const weir_ask *ask, bool strand);
 /* Makes the lane of `ask` wait for every other lane with free memory in its zone. */
 weir_status weir_gather_join(weir_pool *pool, const weir_ask *ask);
-/* Waits on the host until all free memory has passed. WOULD_WAIT: not within *wait_us. */
+/* Waits on the host until all free memory has passed. WOULD_WAIT: not within *wait_us; BUSY: but for
+ * that of streams that can take no event now. */
 weir_status weir_gather_wait(weir_pool *pool, uint64_t *wait_us);
 
 /* limbo.c */
 weir_status weir_limbo_enter(weir_pool *pool, uint32_t index);
-/* Frees what has passed; with a lane, also what that lane can be made to wait for. */
-weir_status weir_limbo_settle(weir_pool *pool);
+/* Frees what has passed; with a lane, also what that lane is behind already (settle), or can be made
+ * to wait for (join). */
+weir_status weir_limbo_settle(weir_pool *pool, uint32_t lane);
 weir_status weir_limbo_join(weir_pool *pool, uint32_t lane);
 
 /* shadow.c */

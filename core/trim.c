@@ -179,7 +179,7 @@ weir_status weir_trim(weir_pool *pool, uint64_t keep_bytes, uint64_t wait_us, ui
     weir_pool_press(pool, false);
     if (status == WEIR_OK && pool->pages.held_bytes > keep_bytes && wait_us > 0)
         status = weir_gather_wait(pool, &wait_us);
-    if (status == WEIR_OK || status == WEIR_WOULD_WAIT)
+    if (status == WEIR_OK || status == WEIR_WOULD_WAIT || status == WEIR_BUSY)
         status = weir_trim_to(pool, keep_bytes, &went);
     weir_pool_unlock(pool);
     if (status == WEIR_OK && released != NULL) *released = went;
@@ -191,12 +191,13 @@ weir_status weir_finish(weir_pool *pool, uint64_t wait_us)
     uint64_t went;
     if (pool == NULL) return WEIR_INVALID;
     weir_pool_lock(pool);
-    weir_status status = pool->device.calls.lost ? WEIR_LOST : weir_gather_wait(pool, &wait_us);
+    weir_status waited = pool->device.calls.lost ? WEIR_LOST : weir_gather_wait(pool, &wait_us);
+    weir_status status = waited == WEIR_BUSY ? WEIR_OK : waited;
     if (status == WEIR_OK) status = weir_shadow_drain(pool, 0);
     bool bounded = pool->config.keep_bounded || pool->config.keep_bytes != 0;
     if (status == WEIR_OK && bounded) status = weir_trim_to(pool, pool->config.keep_bytes, &went);
     weir_pool_unlock(pool);
-    return status;
+    return status == WEIR_OK && waited == WEIR_BUSY ? WEIR_WOULD_WAIT : status;
 }
 
 weir_status weir_limit_set(weir_pool *pool, uint64_t limit_bytes)

@@ -279,6 +279,11 @@ weir_status weir_stream_attach(weir_pool *pool, const weir_stream_desc *desc, we
  * WOULD_WAIT: it is being captured, and stays. */
 weir_status weir_stream_retire(weir_pool *pool, weir_stream stream);
 
+/* For a stream without `outlives` that has ended unseen: as retire, but the device is not asked, and
+ * work that still runs on its live blocks is not waited for: free them on a stream that comes after
+ * it. Where something is left that no event covers, this is weir_stream_retire. */
+weir_status weir_stream_forget(weir_pool *pool, weir_stream stream);
+
 /* ------------------------------------------------------------------------------------ blocks -- */
 
 enum {

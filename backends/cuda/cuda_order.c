@@ -133,6 +133,16 @@ void weir_cuda_op_event_destroy(void *self, weir_event event)
     (void)weir_cuda_answer(cuda, result);
 }
 
+/* Behind all work of the context, for a stream that ended without a word; during a capture behind all
+ * blocking streams, which is the most that a capture survives. */
+static weir_cu_result order_record_all(weir_cuda *cuda, weir_cu_event event)
+{
+    if (cuda->driver.context_record && atomic_load(&cuda->captures) == 0) {
+        return cuda->driver.context_record(cuda->context, event);
+    }
+    return cuda->driver.event_record(event, WEIR_CU_STREAM_LEGACY);
+}
+
 weir_status weir_cuda_op_event_record(void *self, weir_event event, uint64_t stream)
 {
     weir_cuda *cuda = (weir_cuda *)self;
@@ -148,6 +158,9 @@ weir_status weir_cuda_op_event_record(void *self, weir_event event, uint64_t str
     bool captured = order_is_captured(cuda, named);
     if (!captured) {
         result = cuda->driver.event_record((weir_cu_event)(uintptr_t)event, named);
+    }
+    if (result == WEIR_CU_INVALID_HANDLE) {
+        result = order_record_all(cuda, (weir_cu_event)(uintptr_t)event);
     }
     weir_cuda_leave(cuda, &scope);
     return captured ? WEIR_WOULD_WAIT : weir_cuda_answer(cuda, result);

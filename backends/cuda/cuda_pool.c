@@ -175,7 +175,7 @@ static weir_status pool_attach(weir_cuda_pool *pool, const weir_stream_desc *des
         return WEIR_OK;
     }
     if (old != 0) {
-        (void)weir_stream_retire(pool->core, old);
+        (void)weir_stream_forget(pool->core, old);
         atomic_store(&slot->name, 0);
     }
     weir_status status = weir_stream_attach(pool->core, desc, name);

@@ -51,7 +51,8 @@ static bool probe_try(const weir_driver *driver, weir_cu_device device, uint64_t
     if (driver->handle_create(&handle, bytes, &prop, 0) != WEIR_CU_OK) {
         return false;
     }
-    return driver->handle_release(handle) == WEIR_CU_OK;
+    return driver->handle_release(handle) == WEIR_CU_OK ||
+           driver->handle_release(handle) == WEIR_CU_OK;
 }
 
 /* Both where both work, else the export alone, else RDMA alone, else neither. A full device makes

@@ -71,7 +71,14 @@ static weir_cu_result segment_take(weir_cuda *cuda, uint64_t bytes, weir_addr *a
         return driver->alloc(addr, bytes);
     }
     weir_cu_result result = driver->alloc_async(addr, bytes, cuda->pool, cuda->carrier);
-    return result == WEIR_CU_OK ? segment_carried(cuda) : result;
+    if (result != WEIR_CU_OK) {
+        return result;
+    }
+    result = segment_carried(cuda);
+    if (result != WEIR_CU_OK) {
+        driver->free_async(*addr, cuda->carrier);
+    }
+    return result;
 }
 
 /* The driver trims only what a synchronisation has shown it to be done, an event is not enough. Ours

@@ -164,3 +164,41 @@ Test(limbo, a_retired_users_last_point_covers_its_use)
     weir_rig_free(rig, 0, again);
     weir_rig_close(rig);
 }
+
+/* Stream 1 freed what stream 0, idle since, allocated: it is behind all uses without any wait. */
+Test(limbo, the_stream_that_freed_a_block_takes_it_again_without_a_wait)
+{
+    sim_rig *rig = weir_rig_open(
+        &(rig_options){.sim = {.lag_us = 100}, .pool = {.limit_bytes = 4 * MIB}, .streams = 2});
+    weir_addr addr = weir_rig_alloc(rig, 0, 4 * MIB);
+    weir_rig_write(rig, 0, addr, 4 * MIB, 1);
+    weir_sim_sync(rig->sim, 0);
+    weir_rig_write(rig, 1, addr, 4 * MIB, 2);
+    weir_rig_free(rig, 1, addr);
+    addr = weir_rig_alloc(rig, 1, 4 * MIB);
+    weir_rig_write(rig, 1, addr, 4 * MIB, 3);
+    cr_expect_eq(weir_rig_stats(rig).host_waits, 0);
+    cr_expect_eq(weir_rig_stats(rig).stream_waits, 0);
+    weir_rig_free(rig, 1, addr);
+    weir_rig_close(rig);
+}
+
+/* Both streams are behind with their work; a third needs a wait for each, and the host none. */
+Test(limbo, any_stream_can_be_made_to_wait_for_all_uses)
+{
+    sim_rig *rig = weir_rig_open(&(rig_options){
+        .sim = {.lag_us = 100}, .pool = {.limit_bytes = 8 * MIB}, .streams = 3});
+    weir_addr addr = weir_rig_alloc(rig, 0, 4 * MIB);
+    weir_addr other = weir_rig_alloc(rig, 1, 4 * MIB);
+    weir_rig_write(rig, 0, addr, 4 * MIB, 1);
+    weir_rig_write(rig, 1, other, 4 * MIB, 1);
+    ASSERT_OK(weir_use(rig->pool, addr, rig->stream[1]));
+    weir_rig_free(rig, 0, addr);
+    addr = weir_rig_alloc(rig, 2, 4 * MIB);
+    weir_rig_write(rig, 2, addr, 4 * MIB, 2);
+    cr_expect_eq(weir_rig_stats(rig).host_waits, 0);
+    cr_expect_eq(weir_rig_stats(rig).stream_waits, 2);
+    weir_rig_free(rig, 2, addr);
+    weir_rig_free(rig, 1, other);
+    weir_rig_close(rig);
+}

@@ -26,7 +26,8 @@ Test(refusal, memory_of_a_stream_that_takes_no_event_stays_and_the_rest_goes_on)
     weir_sim_fail(rig->sim, WEIR_SIM_event_record, 1, true, WEIR_WOULD_WAIT);
     weir_addr mine = weir_rig_alloc(rig, 0, 2 * RIG_GRANULE);
     weir_rig_write(rig, 0, mine, 2 * RIG_GRANULE, 3);
-    EXPECT_STATUS(weir_rig_try(rig, weir_rig_request(rig, 0, 2 * RIG_GRANULE)), WEIR_WOULD_WAIT);
+    EXPECT_STATUS(weir_rig_try(rig, weir_rig_request(rig, 0, 2 * RIG_GRANULE)), WEIR_NO_MEMORY);
+    cr_expect_not(weir_rig_oom(rig).wait_would_help);
     weir_sim_fail(rig->sim, WEIR_SIM_event_record, 0, false, WEIR_OK);
     weir_addr more = weir_rig_alloc(rig, 0, 2 * RIG_GRANULE);
     weir_rig_write(rig, 0, more, 2 * RIG_GRANULE, 4);
@@ -71,6 +72,39 @@ Test(refusal, retiring_such_a_stream_is_refused_and_it_stays)
     EXPECT_STATUS(weir_stream_retire(rig->pool, rig->stream[1]), WEIR_WOULD_WAIT);
     weir_addr addr = weir_rig_alloc(rig, 1, 512);
     weir_rig_free(rig, 1, addr);
+    weir_rig_close(rig);
+}
+
+/* The handle of a stream that ended unseen is another stream's by now: an event on it would pass before
+ * the work of the first has. */
+Test(refusal, a_stream_that_ended_unseen_is_forgotten_without_a_call)
+{
+    sim_rig *rig = weir_rig_open(&(rig_options){.sim = {.lag_us = 100},
+                                                .pool = refusal_pool(RIG_GRANULE),
+                                                .streams = 2,
+                                                .short_lived = 1u << 0});
+    weir_addr addr = weir_rig_alloc(rig, 0, RIG_GRANULE);
+    weir_rig_write(rig, 0, addr, RIG_GRANULE, 1);
+    weir_rig_free(rig, 0, addr);
+    uint64_t records = weir_rig_calls(rig, WEIR_SIM_event_record);
+    weir_sim_stream_destroy(rig->sim, rig->native[0]);
+    ASSERT_OK(weir_stream_forget(rig->pool, rig->stream[0]));
+    cr_expect_eq(weir_rig_calls(rig, WEIR_SIM_event_record), records);
+    EXPECT_STATUS(weir_stream_forget(rig->pool, rig->stream[0]), WEIR_STALE);
+    EXPECT_STATUS(weir_stream_forget(NULL, rig->stream[0]), WEIR_INVALID);
+    addr = weir_rig_alloc(rig, 1, RIG_GRANULE);
+    weir_rig_write(rig, 1, addr, RIG_GRANULE, 2);
+    weir_rig_free(rig, 1, addr);
+    weir_rig_close(rig);
+}
+
+Test(refusal, a_stream_with_something_uncovered_is_asked_when_it_is_forgotten)
+{
+    sim_rig *rig = weir_rig_open(&(rig_options){.streams = 2});
+    weir_rig_free(rig, 1, weir_rig_alloc(rig, 1, 512));
+    uint64_t records = weir_rig_calls(rig, WEIR_SIM_event_record);
+    ASSERT_OK(weir_stream_forget(rig->pool, rig->stream[1]));
+    cr_expect_eq(weir_rig_calls(rig, WEIR_SIM_event_record), records + 1);
     weir_rig_close(rig);
 }
 

@@ -57,8 +57,8 @@ Test(stream, an_older_desc_reads_as_a_stream_that_may_end)
 
 Test(stream, blocks_of_a_retired_stream_stay_live_and_are_freed_elsewhere)
 {
-    sim_rig *rig = weir_rig_open(&(rig_options){.sim = {.lag_us = 100}, .streams = 2,
-                                                .short_lived = 2});
+    sim_rig *rig =
+        weir_rig_open(&(rig_options){.sim = {.lag_us = 100}, .streams = 2, .short_lived = 2});
     weir_addr a = weir_rig_alloc(rig, 1, 4 * MIB);
     weir_addr b = weir_rig_alloc(rig, 1, 4 * MIB);
     weir_rig_write(rig, 1, a, 4 * MIB, 7);
@@ -80,8 +80,8 @@ Test(stream, blocks_of_a_retired_stream_stay_live_and_are_freed_elsewhere)
 
 Test(stream, retired_memory_is_reused_only_after_its_work)
 {
-    sim_rig *rig = weir_rig_open(&(rig_options){.sim = {.lag_us = 100}, .streams = 2,
-                                                .pool = {.limit_bytes = 16 * MIB}});
+    sim_rig *rig = weir_rig_open(
+        &(rig_options){.sim = {.lag_us = 100}, .streams = 2, .pool = {.limit_bytes = 16 * MIB}});
     weir_addr addr = weir_rig_alloc(rig, 1, 12 * MIB);
     weir_rig_write(rig, 1, addr, 12 * MIB, 7);
     weir_rig_free(rig, 1, addr);
@@ -151,8 +151,8 @@ Test(stream, a_lane_with_live_blocks_is_not_given_to_another)
 
 Test(stream, memory_of_another_stream_is_reused_behind_a_wait)
 {
-    sim_rig *rig = weir_rig_open(&(rig_options){.sim = {.lag_us = 100}, .streams = 2,
-                                                .pool = {.limit_bytes = 16 * MIB}});
+    sim_rig *rig = weir_rig_open(
+        &(rig_options){.sim = {.lag_us = 100}, .streams = 2, .pool = {.limit_bytes = 16 * MIB}});
     weir_addr addr = weir_rig_alloc(rig, 0, 12 * MIB);
     weir_rig_write(rig, 0, addr, 12 * MIB, 1);
     weir_rig_free(rig, 0, addr);
@@ -166,9 +166,10 @@ Test(stream, memory_of_another_stream_is_reused_behind_a_wait)
 
 Test(stream, without_stream_reuse_only_what_has_passed_is_lent)
 {
-    sim_rig *rig = weir_rig_open(&(rig_options){
-        .sim = {.lag_us = 100}, .streams = 2,
-        .pool = {.limit_bytes = 16 * MIB, .no_stream_reuse = true}});
+    sim_rig *rig =
+        weir_rig_open(&(rig_options){.sim = {.lag_us = 100},
+                                     .streams = 2,
+                                     .pool = {.limit_bytes = 16 * MIB, .no_stream_reuse = true}});
     weir_request request = weir_rig_request(rig, 1, 12 * MIB);
     weir_addr addr = weir_rig_alloc(rig, 0, 12 * MIB);
     weir_rig_write(rig, 0, addr, 12 * MIB, 1);
@@ -211,9 +212,10 @@ Test(stream, without_events_only_what_is_known_is_reused)
  * filed for B lies behind that wait. */
 Test(stream, what_was_waited_for_once_is_not_passed_for_a_third)
 {
-    sim_rig *rig = weir_rig_open(&(rig_options){.sim = {.lag_us = 100}, .streams = 3,
-                                                .pool = {.limit_bytes = 64 * MIB,
-                                                         .growth_bytes = 2 * MIB}});
+    sim_rig *rig =
+        weir_rig_open(&(rig_options){.sim = {.lag_us = 100},
+                                     .streams = 3,
+                                     .pool = {.limit_bytes = 64 * MIB, .growth_bytes = 2 * MIB}});
     weir_addr addr = weir_rig_alloc(rig, 0, 8 * MIB);
     weir_sim_stall(rig->sim, rig->native[0]);
     weir_rig_write(rig, 0, addr, 8 * MIB, 1);
@@ -241,6 +243,40 @@ Test(stream, what_was_waited_for_once_is_not_passed_for_a_third)
     index = weir_range_at(&rig->pool->range, addr, 0);
     if (weir_node_lane(rig->pool, &rig->pool->range.node[index]) == 0)
         cr_expect_eq(weir_node_point_for(rig->pool, &rig->pool->range.node[index], &second), 0);
+    weir_rig_close(rig);
+}
+
+/* Its frees record at once; the work on what is still live does not, until the stream is retired. */
+Test(stream, the_end_of_a_stream_covers_what_is_live_of_it)
+{
+    sim_rig *rig = weir_rig_open(&(rig_options){.sim = {.lag_us = 100},
+                                                .streams = 3,
+                                                .pool = {.limit_bytes = 4 * MIB},
+                                                .short_lived = 1u << 1});
+    weir_rig_free(rig, 1, weir_rig_alloc(rig, 1, MIB));
+    weir_addr addr = weir_rig_alloc(rig, 1, 4 * MIB);
+    weir_rig_write(rig, 1, addr, 4 * MIB, 1);
+    ASSERT_OK(weir_stream_retire(rig->pool, rig->stream[1]));
+    weir_sim_stream_destroy(rig->sim, rig->native[1]);
+    weir_rig_free(rig, 0, addr);
+    addr = weir_rig_alloc(rig, 2, 4 * MIB);
+    weir_rig_write(rig, 2, addr, 4 * MIB, 2);
+    weir_rig_free(rig, 2, addr);
+    weir_rig_close(rig);
+}
+
+Test(stream, streams_without_pending_memory_cost_no_device_call)
+{
+    sim_rig *rig = weir_rig_open(&(rig_options){.streams = 4, .pool = {.limit_bytes = 8 * MIB}});
+    weir_addr a = weir_rig_alloc(rig, 2, 4 * MIB);
+    weir_rig_free(rig, 2, a);
+    ASSERT_OK(weir_finish(rig->pool, WEIR_FOREVER));
+    cr_expect_eq(weir_rig_stats(rig).event_records, 1);
+    ASSERT_OK(weir_finish(rig->pool, WEIR_FOREVER));
+    cr_expect_eq(weir_rig_stats(rig).event_records, 1, "what has passed is asked for no more");
+    weir_request request = weir_rig_request(rig, 0, 9 * MIB);
+    EXPECT_STATUS(weir_rig_try(rig, request), WEIR_NO_MEMORY);
+    cr_expect_eq(weir_rig_stats(rig).event_records, 1);
     weir_rig_close(rig);
 }
 
