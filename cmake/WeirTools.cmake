@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 # The command weir. All but its main is a library, so that tests can look inside.
 
+option(WEIR_TOOLS_STATIC "Link zlib, libzstd and json-c into the command, so that it runs on machines \
+without them" OFF)
+
 function(weir_tool why_variable)
   if(NOT WEIR_TOOLS)
     set(${why_variable} "WEIR_TOOLS is OFF" PARENT_SCOPE)
@@ -10,6 +13,9 @@ function(weir_tool why_variable)
   if(NOT PkgConfig_FOUND)
     set(${why_variable} "pkg-config was not found" PARENT_SCOPE)
     return()
+  endif()
+  if(WEIR_TOOLS_STATIC)
+    set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
   endif()
   pkg_check_modules(WEIR_TOOL_NEEDS QUIET IMPORTED_TARGET zlib libzstd json-c)
   if(NOT WEIR_TOOL_NEEDS_FOUND)
@@ -32,6 +38,16 @@ else()
   weir_compile(weir_tool)
   target_include_directories(weir_tool PUBLIC ${PROJECT_SOURCE_DIR}/tools/weir)
   target_link_libraries(weir_tool PUBLIC ${WEIR_LIBRARIES} PkgConfig::WEIR_TOOL_NEEDS m)
+  # What `weir doctor` says of the build.
+  set(weir_tool_build "$<CONFIG>")
+  if(WEIR_SANITIZE)
+    string(APPEND weir_tool_build ", sanitizers ${WEIR_SANITIZE}")
+  endif()
+  if(WEIR_COVERAGE)
+    string(APPEND weir_tool_build ", for coverage")
+  endif()
+  set_property(SOURCE ${PROJECT_SOURCE_DIR}/tools/weir/machine.c APPEND PROPERTY
+               COMPILE_DEFINITIONS "WEIR_TOOL_BUILD=\"${weir_tool_build}\"")
   add_executable(weir ${PROJECT_SOURCE_DIR}/tools/weir/main.c)
   weir_compile(weir)
   target_link_libraries(weir PRIVATE weir_tool)

@@ -11,7 +11,8 @@
  *            not.
  *
  * Batches of steps are dealt to one process per processor. Answers are taken in the order of the
- * steps and those after a failure are dropped, so the result does not depend on their number.
+ * steps and those after a failure are dropped, so the result does not depend on their number. A
+ * driver that was started does not survive a fork, so real devices are tried here, step by step.
  */
 #define _DEFAULT_SOURCE /* sysconf's processor count */
 
@@ -123,6 +124,18 @@ static bool capacity_collect(capacity_search *search, const capacity_worker *wor
     return true;
 }
 
+/* As below, in this process. */
+static bool capacity_serial(capacity_search *search, uint64_t first, uint64_t count, uint64_t *held)
+{
+    for (*held = 0; *held < count; ++*held) {
+        capacity_answer answer = capacity_try(search, first - *held, search->breach);
+        if (answer == CAPACITY_BREACH) return false;
+        if (answer == CAPACITY_FAILED) break;
+        weir_progress_show(&search->progress, ++search->done, search->steps);
+    }
+    return true;
+}
+
 /* Runs the `count` steps from `first` down. */
 static bool capacity_batch(capacity_search *search, uint64_t first, uint64_t count, uint64_t *held)
 {
@@ -131,6 +144,7 @@ static bool capacity_batch(capacity_search *search, uint64_t first, uint64_t cou
     uint32_t started = 0;
     bool good;
 
+    if (search->setup->kind != WEIR_STAGE_SIM) return capacity_serial(search, first, count, held);
     *held = 0;
     while (started < search->workers && capacity_start(search, &workers[started], first - started,
                                                        count > started ? count - started : 0))

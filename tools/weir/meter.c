@@ -28,6 +28,7 @@ static void meter_stop(weir_meter *meter, weir_sim_call call, uint64_t start)
     uint64_t cost_ns = meter_now(meter, call) - start;
 
     meter->cost_ns += cost_ns;
+    meter->call_ns[call] += cost_ns;
     if (call == WEIR_SIM_event_wait || call == WEIR_SIM_quiesce) meter->wait_ns += cost_ns;
     meter->count[call]++;
     meter->calls++;
@@ -37,15 +38,16 @@ static void meter_take(weir_meter *meter, weir_status status, uint64_t bytes)
 {
     if (status != WEIR_OK) return;
     meter->held_bytes += bytes;
-    if (meter->held_bytes > meter->held_peak_bytes) {
-        meter->held_peak_bytes = meter->held_bytes;
-        meter->grew = true;
-    }
+    meter->changed = true;
+    if (meter->held_bytes > meter->held_peak_bytes) meter->held_peak_bytes = meter->held_bytes;
 }
 
 static void meter_drop(weir_meter *meter, weir_status status, uint64_t bytes)
 {
-    if (status == WEIR_OK) meter->held_bytes -= bytes;
+    if (status != WEIR_OK) return;
+    meter->held_bytes -= bytes;
+    meter->returned_bytes += bytes;
+    meter->changed = true;
 }
 
 /* `after` is done with the status before it is returned. */

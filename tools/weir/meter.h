@@ -15,12 +15,14 @@ typedef struct weir_meter {
     void *inner_self;
     const weir_sim *sim; /* NULL: by the clock */
     uint64_t count[WEIR_SIM_CALLS];
+    uint64_t call_ns[WEIR_SIM_CALLS]; /* what each of them cost, and all together: */
     uint64_t calls;
     uint64_t cost_ns;
     uint64_t wait_ns; /* of cost_ns: of the calls that let the host wait */
     uint64_t held_bytes;
     uint64_t held_peak_bytes;
-    bool grew; /* held_peak_bytes rose since this was last set to false */
+    uint64_t returned_bytes; /* given back to the device */
+    bool changed;            /* held_bytes changed since this was last set to false */
 } weir_meter;
 
 /* `sim` is the device itself where its table shall count, else NULL. */

@@ -130,12 +130,13 @@ static bool pass_open_player(pass_run *run)
     return true;
 }
 
-/* Real memory has no default large enough for every trace; a file of it takes what is touched. */
+/* Host memory has no default large enough for every trace; a file of it takes what is touched. */
 static uint64_t pass_memory(const weir_pass_setup *setup)
 {
     uint64_t peak = setup->trace->peak_requested_bytes;
 
-    if (setup->capacity_bytes != 0 || setup->kind == WEIR_STAGE_SIM) return setup->capacity_bytes;
+    if (setup->memory_bytes != 0) return setup->memory_bytes;
+    if (setup->capacity_bytes != 0 || setup->kind != WEIR_STAGE_HOST) return setup->capacity_bytes;
     return peak / 4 > PASS_MEMORY_BYTES ? peak * 2 : peak + 4 * PASS_MEMORY_BYTES;
 }
 
@@ -148,8 +149,10 @@ static bool pass_open(pass_run *run)
     stage.streams = weir_player_streams(setup->trace);
     stage.memory_bytes = pass_memory(setup);
     stage.lag_us = setup->lag_us;
-    stage.segments = setup->policy == WEIR_PASS_PLAIN;
+    stage.segments = setup->segments || setup->policy == WEIR_PASS_PLAIN;
     stage.oracle = setup->oracle;
+    stage.device = setup->device;
+    stage.conf = setup->conf;
     if (!weir_stage_open(&run->stage, &stage, run->fault)) return false;
     weir_meter_init(&run->meter, run->stage.ops, run->stage.self,
                     setup->clocked ? NULL : run->stage.sim);
@@ -166,9 +169,12 @@ static void pass_totals(pass_run *run)
     result->driver_calls = run->meter.calls;
     result->growth_ns = run->player.growth_ns;
     result->held_peak_bytes = run->meter.held_peak_bytes;
+    result->held_mean_bytes = weir_player_mean_bytes(&run->player);
+    result->returned_bytes = run->meter.returned_bytes;
     result->failed = run->player.failed;
     result->layout_hash = run->player.layout_hash;
     memcpy(result->count, run->meter.count, sizeof result->count);
+    memcpy(result->call_ns, run->meter.call_ns, sizeof result->call_ns);
     if (run->stage.sim != NULL) {
         weir_sim_totals totals;
         weir_sim_totals_read(run->stage.sim, &totals);

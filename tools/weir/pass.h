@@ -15,12 +15,15 @@ typedef enum weir_pass_policy {
 typedef struct weir_pass_setup {
     const weir_trace *trace;
     weir_stage_kind kind;
+    int device; /* CUDA: the ordinal */
     weir_pass_policy policy;
     const weir_conf *conf;   /* parts of the device unresolved; used by WEIR_PASS_WEIR */
-    uint64_t capacity_bytes; /* the device's memory and the pool's limit, 0: roomy */
+    uint64_t capacity_bytes; /* the device's memory, but for CUDA, and the pool's limit; 0: roomy */
+    uint64_t memory_bytes;   /* of the simulated device, 0: by the capacity */
     uint64_t lag_us;
-    bool clocked; /* device time by the clock even on the simulator */
-    bool oracle;  /* check every byte of the work */
+    bool segments; /* no virtual memory; for CUDA the settings' source says */
+    bool clocked;  /* device time by the clock even on the simulator */
+    bool oracle;   /* check every byte of the work */
     bool hashed;
     bool stop_on_failure;
     const weir_player_hooks *hooks;
@@ -33,8 +36,11 @@ typedef struct weir_pass_result {
     uint64_t driver_calls;
     uint64_t growth_ns;   /* the part of driver_ns until reserved memory reached its peak */
     uint64_t teardown_ns; /* of the device's calls after the loop */
-    uint64_t count[WEIR_SIM_CALLS]; /* in the loop */
+    uint64_t count[WEIR_SIM_CALLS];   /* in the loop, by call, */
+    uint64_t call_ns[WEIR_SIM_CALLS]; /* and what they took */
     uint64_t held_peak_bytes;
+    double held_mean_bytes;  /* over the trace's time */
+    uint64_t returned_bytes; /* given back to the device in the loop */
     uint64_t failed;
     uint64_t host_waits;
     uint64_t waited_us;

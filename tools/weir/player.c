@@ -112,10 +112,18 @@ static void player_free(weir_player *player, const weir_trace_op *op, uint32_t i
     player->addrs[op->slot] = 0;
 }
 
-static void player_grown(weir_player *player)
+/* The op at `time_us` took memory from the device, or gave some back. */
+static void player_held(weir_player *player, uint64_t time_us)
 {
-    player->meter->grew = false;
-    player->growth_ns = player->meter->cost_ns;
+    weir_meter *meter = player->meter;
+
+    meter->changed = false;
+    player->held_byte_us += (double)player->held_bytes * (double)(time_us - player->since_us);
+    player->held_bytes = meter->held_bytes;
+    player->since_us = time_us;
+    if (meter->held_peak_bytes == player->held_peak_bytes) return;
+    player->held_peak_bytes = meter->held_peak_bytes;
+    player->growth_ns = meter->cost_ns;
 }
 
 void weir_player_play(weir_player *player)
@@ -127,10 +135,20 @@ void weir_player_play(weir_player *player)
         weir_stage_time(player->stage, op->time_us);
         if (op->kind == WEIR_TRACE_ALLOC) player_alloc(player, op, i);
         else if (op->kind == WEIR_TRACE_FREE) player_free(player, op, i);
-        if (player->meter->grew) player_grown(player);
         if (player->hooks != NULL) player->hooks->played(player->hooks->self, i);
+        if (player->meter->changed) player_held(player, op->time_us);
         if (player->stop_on_failure && player->failed > 0) return;
     }
+}
+
+double weir_player_mean_bytes(const weir_player *player)
+{
+    uint64_t last_us = player->stage->set_us;
+    double held = (double)player->held_bytes;
+    double whole_us = (double)(last_us - player->trace->ops[0].time_us);
+    double rest = held * (double)(last_us - player->since_us);
+
+    return whole_us > 0.0 ? (player->held_byte_us + rest) / whole_us : held;
 }
 
 void weir_player_clear(weir_player *player)

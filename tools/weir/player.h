@@ -44,6 +44,12 @@ typedef struct weir_player {
     uint64_t failed;    /* allocations */
     uint64_t growth_ns; /* device time up to the end of the op that last raised the peak */
     weir_fault wrong;   /* a free or a use that was refused */
+
+    /* Memory held, over the trace's time. */
+    uint64_t held_bytes; /* since the trace's time `since_us` */
+    uint64_t held_peak_bytes;
+    uint64_t since_us;
+    double held_byte_us; /* bytes times microseconds up to then */
 } weir_player;
 
 /* The streams a trace needs: one more than it has where a lone stream has side uses. */
@@ -54,6 +60,9 @@ bool weir_player_init(weir_player *player);
 
 /* Plays all ops. */
 void weir_player_play(weir_player *player);
+
+/* The memory held on the average of the trace's time, up to the last op played. */
+double weir_player_mean_bytes(const weir_player *player);
 
 /* Frees what the trace left live. */
 void weir_player_clear(weir_player *player);

@@ -134,6 +134,47 @@ void weir_table_print(FILE *out, const weir_result *results, size_t count)
     }
 }
 
+static void table_predicted_line(FILE *out, const weir_result *result, const char *call,
+                                 const uint64_t counts[2], const uint64_t ns[2])
+{
+    (void)fprintf(out, "%-16s %-16s %9" PRIu64 " %9" PRIu64, result->trace->name, call, counts[0],
+                  counts[1]);
+    table_cell(out, (double)ns[0] / 1000.0, 1);
+    table_cell(out, (double)ns[1] / 1000.0, 1);
+    table_cell(out, ns[1] > 0 ? (double)ns[0] / (double)ns[1] : TABLE_NONE, 2);
+    (void)fprintf(out, "\n");
+}
+
+/* Measured first, then predicted. */
+static void table_predicted_all(FILE *out, const weir_result *result)
+{
+    const weir_pass_result *cost = &result->cost, *foreseen = &result->foreseen;
+    const uint64_t calls[2] = {cost->driver_calls, foreseen->driver_calls};
+    const uint64_t all_ns[2] = {cost->driver_ns, foreseen->driver_ns};
+
+    for (unsigned i = 0; i < WEIR_SIM_CALLS; i++) {
+        const uint64_t counts[2] = {cost->count[i], foreseen->count[i]};
+        const uint64_t ns[2] = {cost->call_ns[i], foreseen->call_ns[i]};
+        if (counts[0] != 0 || counts[1] != 0)
+            table_predicted_line(out, result, weir_sim_call_name((weir_sim_call)i), counts, ns);
+    }
+    table_predicted_line(out, result, "all", calls, all_ns);
+}
+
+void weir_table_predicted(FILE *out, const weir_result *results, size_t count)
+{
+    bool headed = false;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!results[i].predicted) continue;
+        if (!headed)
+            (void)fprintf(out, "%-16s %-16s %9s %9s %9s %9s %9s\n", "trace", "call", "counted",
+                          "predicted", "us", "predicted", "ratio");
+        headed = true;
+        table_predicted_all(out, &results[i]);
+    }
+}
+
 /* What is recorded of peers, in the order of the columns. */
 enum { TABLE_PEER_COLUMNS = 4 };
 
