@@ -79,7 +79,7 @@ static weir_status device_describe(void *self, weir_device_info *info)
     memset(&full, 0, sizeof(full));
     full.size = sizeof(full);
     full.granule_bytes = cuda->source == WEIR_CONF_VMM ? cuda->probe.granule_bytes : DEVICE_GRANULE;
-    full.memory_bytes = cuda->probe.memory_bytes;
+    full.memory_bytes = cuda->probe.memory_bytes / full.granule_bytes * full.granule_bytes;
     if (info->size != 0 && info->size < full.size) {
         full.size = info->size;
     }
