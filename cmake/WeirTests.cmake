@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Tests: one program per file of tests/unit, tests/property and tests/field, one for all of
-# tests/conformance.
+# Tests: one program per file of tests/unit, tests/property, tests/field and tests/cuda, one for all
+# of tests/conformance.
 # Labels: the folder's name; "threads" for sources that start threads; "vendoring" for the scripts.
 
 function(weir_test name label)
@@ -82,6 +82,71 @@ function(weir_tests_of_vendoring)
   endforeach()
 endfunction()
 
+# The stand-ins for libcuda: of this day, and of drivers that look functions up in older ways.
+function(weir_fakecuda)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fakecuda/*.c)
+  add_library(weir_fakecuda_parts OBJECT ${sources})
+  weir_compile(weir_fakecuda_parts)
+  set_target_properties(weir_fakecuda_parts PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(weir_fakecuda_parts PRIVATE weir_host weir_cuda)
+  foreach(suffix "" _11_3 _11_2)
+    set(map ${PROJECT_SOURCE_DIR}/tests/fakecuda/fakecuda${suffix}.map)
+    add_library(weir_fakecuda${suffix} SHARED $<TARGET_OBJECTS:weir_fakecuda_parts>)
+    target_include_directories(weir_fakecuda${suffix} INTERFACE
+      ${PROJECT_SOURCE_DIR}/tests/fakecuda)
+    target_link_libraries(weir_fakecuda${suffix} PRIVATE weir_host ${CMAKE_DL_LIBS})
+    target_link_options(weir_fakecuda${suffix} PRIVATE
+      "LINKER:--version-script=${map}" "LINKER:-Bsymbolic")
+    set_target_properties(weir_fakecuda${suffix} PROPERTIES LINK_DEPENDS ${map})
+  endforeach()
+endfunction()
+
+# They link with the stand-in, whose calls they make as a program would. Where the toolkit's header
+# is there, what driver.h declares is held against it, at compile time.
+function(weir_tests_of_cuda)
+  file(GLOB rig CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cuda/rig*.c)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cuda/*_test.c)
+  foreach(source ${sources})
+    get_filename_component(stem ${source} NAME_WE)
+    string(REGEX REPLACE "_test$" "" stem ${stem})
+    weir_test_lacks_tool(${source} lacks)
+    if(lacks)
+      weir_left_out("tests/cuda/${stem}_test.c" "it tests the tool, which is left out")
+      continue()
+    endif()
+    file(STRINGS ${source} uses REGEX "#include \"rig" LIMIT_COUNT 1)
+    if(uses)
+      weir_test(cuda_${stem} cuda ${source} ${rig})
+    else()
+      weir_test(cuda_${stem} cuda ${source})
+    endif()
+    if(TARGET cuda_${stem}_test)
+      target_link_libraries(cuda_${stem}_test PRIVATE weir_fakecuda)
+      add_dependencies(cuda_${stem}_test weir_fakecuda_11_2 weir_fakecuda_11_3)
+      target_compile_definitions(cuda_${stem}_test PRIVATE
+        WEIR_FAKECUDA_11_2="$<TARGET_FILE:weir_fakecuda_11_2>"
+        WEIR_FAKECUDA_11_3="$<TARGET_FILE:weir_fakecuda_11_3>")
+    endif()
+  endforeach()
+  weir_test_of_abi()
+endfunction()
+
+function(weir_test_of_abi)
+  if(NOT WEIR_CUDA_INCLUDE)
+    return() # WeirCuda.cmake has said so
+  endif()
+  file(STRINGS ${WEIR_CUDA_INCLUDE}/cuda.h version REGEX "define CUDA_VERSION" LIMIT_COUNT 1)
+  string(REGEX REPLACE ".*CUDA_VERSION +" "" version "${version}")
+  if(version LESS 12050)
+    weir_left_out("tests/cuda/abi.c" "this toolkit (${version}) is older than 12.5")
+  else()
+    add_library(weir_cuda_abi OBJECT ${PROJECT_SOURCE_DIR}/tests/cuda/abi.c)
+    weir_compile(weir_cuda_abi)
+    target_link_libraries(weir_cuda_abi PRIVATE weir_cuda)
+    target_include_directories(weir_cuda_abi SYSTEM PRIVATE ${WEIR_CUDA_INCLUDE})
+  endif()
+endfunction()
+
 # The target weir_criterion: Criterion, or what stands in for it under the thread sanitizer, where
 # only the tests that start threads are built.
 function(weir_criterion_find why_variable)
@@ -124,6 +189,17 @@ function(weir_tests)
     weir_test(conformance conformance ${conformance} ${support})
   else()
     weir_left_out("tests/conformance" "it holds no sources")
+  endif()
+  if(TARGET weir_cuda AND TARGET weir_host)
+    weir_fakecuda()
+    weir_tests_of_cuda()
+    if(TARGET conformance_test)
+      add_dependencies(conformance_test weir_fakecuda)
+      set_property(TEST conformance APPEND PROPERTY ENVIRONMENT
+        "WEIR_CUDA_LIBRARY=$<TARGET_FILE:weir_fakecuda>")
+    endif()
+  else()
+    weir_left_out("tests/cuda" "it needs backends/cuda and backends/host")
   endif()
   weir_tests_of_vendoring()
 endfunction()

@@ -14,6 +14,8 @@
 #include <sched.h>
 #include <time.h>
 
+#define ORDER_LEGACY_UNIQUE (UINT64_C(1) << 62) /* no id of the driver's is as large */
+
 /* ----------------------------------------------------------------------------------- streams -- */
 
 /* Whether work on the stream would be captured now; of the legacy stream, whether naming it would
@@ -73,19 +75,29 @@ static weir_cu_result order_unique(weir_cuda *cuda, weir_cu_stream stream, uint6
     return result;
 }
 
-static weir_status order_describe(weir_cuda *cuda, weir_cu_stream stream, weir_stream_desc *desc)
+/* The id of a stream of our context; INVALID for another one, or one that is captured. */
+static weir_status order_identify(weir_cuda *cuda, weir_cu_stream stream, uint64_t *unique)
 {
     weir_cu_context context = NULL;
-    uint64_t unique = 0;
     weir_cu_result result = cuda->driver.stream_context(stream, &context);
     if (result == WEIR_CU_OK && (context != cuda->context || order_is_captured(cuda, stream))) {
         return WEIR_INVALID;
     }
     if (result == WEIR_CU_OK) {
-        result = order_unique(cuda, stream, &unique);
+        result = order_unique(cuda, stream, unique);
     }
-    if (result != WEIR_CU_OK) {
-        return weir_cuda_answer(cuda, result);
+    return weir_cuda_answer(cuda, result);
+}
+
+/* A context has one legacy stream, and no capture of another stream allows to ask about it. */
+static weir_status order_describe(weir_cuda *cuda, weir_cu_stream stream, weir_stream_desc *desc)
+{
+    uint64_t unique = ORDER_LEGACY_UNIQUE;
+    if (stream != WEIR_CU_STREAM_LEGACY) {
+        weir_status status = order_identify(cuda, stream, &unique);
+        if (status != WEIR_OK) {
+            return status;
+        }
     }
     desc->size = sizeof(*desc);
     desc->unique = unique;

@@ -287,12 +287,14 @@ static weir_status pool_meet_captured(weir_cuda_pool *pool, void *stream, weir_s
 
 void weir_cuda_pool_capture_begin(weir_cuda_pool *pool)
 {
+    atomic_fetch_add(&pool->cuda->captures, 1); /* no rescue from now on */
     atomic_fetch_add(&pool->capturing, 1);
 }
 
 void weir_cuda_pool_capture_end(weir_cuda_pool *pool)
 {
     atomic_fetch_sub(&pool->capturing, 1);
+    atomic_fetch_sub(&pool->cuda->captures, 1);
 }
 
 /* ------------------------------------------------------------------------------------ blocks -- */

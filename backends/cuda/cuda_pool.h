@@ -31,8 +31,8 @@ typedef struct weir_cuda_pool_config {
     weir_cuda_config device; /* `source` and `release_threshold_bytes` come from the settings */
     const weir_conf *conf;   /* settings; NULL: those of the environment's WEIR_CONF */
     /* The program calls weir_cuda_pool_stream_end before it destroys a stream. Then a free costs no
-     * driver call, and an allocation does not ask the driver who the stream is. Without, blocks that
-     * outlive their stream are freed on one that is ordered after it. */
+     * driver call, and an allocation does not ask the driver who the stream is. Without,
+     * stream_end is needed only for a stream that a live block was allocated on. */
     bool streams_told;
     /* The program calls weir_cuda_pool_capture_begin and _end around its captures. Then nobody asks
      * the driver whether a stream is capturing while no capture runs. */
