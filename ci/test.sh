@@ -53,7 +53,7 @@ same_layout() {
         return 77
     fi
     configure build-m32 -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS=-m32 -DWEIR_TESTS=OFF \
-        -DWEIR_TOOLS=OFF || return 1
+        -DWEIR_TOOLS=OFF -DWEIR_CUDA=OFF || return 1
     ninja -C build-m32 -j "$JOBS" --quiet || return 1
     local wide narrow
     wide=$(build/bin/weir_layout_hash) || return 1
@@ -66,8 +66,7 @@ need_test
 RUNNER=
 suite "gcc, release" build "-LE none" -DCMAKE_BUILD_TYPE=Release
 suite "gcc, address and undefined behaviour, all assertions" build-asan "-LE vendoring" \
-    -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWEIR_SANITIZE=address,undefined -DWEIR_ASSERT_SLOW=ON \
-   
+    -DCMAKE_BUILD_TYPE=RelWithDebInfo -DWEIR_SANITIZE=address,undefined -DWEIR_ASSERT_SLOW=ON
 # The thread sanitizer wants memory where it expects it, which a randomised layout can deny.
 if setarch "$(uname -m)" -R true 2>/dev/null; then RUNNER="setarch $(uname -m) -R"; fi
 suite "gcc, threads" build-tsan "-L threads" -DCMAKE_BUILD_TYPE=RelWithDebInfo \

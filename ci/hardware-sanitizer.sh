@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The hardware suite under compute-sanitizer: ci/hardware-sanitizer.sh BIN_DIR. Each tool has to find
+# its planted bug and to pass a clean program first; if it refuses the machine its runs are skipped.
+set -uo pipefail
+bin=${1:?the folder of the suite\'s programs}
+tool=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+[ -n "$tool" ] || { echo "skip sanitizer: there is no compute-sanitizer"; exit 0; }
+[ -x "$bin/hw_planted" ] || { echo "skip sanitizer: hw_planted was not built, which takes nvcc"; exit 0; }
+failed=0
+
+# under LIMIT_S "TOOL WITH OPTIONS" COMMAND...: 9 if the tool found something.
+under() {
+    local limit=$1 options=$2; shift 2
+    # shellcheck disable=SC2086
+    timeout -k 5 "$limit" "$tool" --tool $options --error-exitcode 9 "$@" >"$log" 2>&1
+}
+
+# able "TOOL WITH OPTIONS" BUG: whether what the tool says counts.
+able() {
+    local rc=0
+    under 60 "$1" "$bin/hw_planted" "$2" || rc=$?
+    if [ "$rc" != 9 ]; then
+        echo "skip $1: it does not find the planted $2 here: $(grep -m1 -iE 'error|not supported|refus' "$log")"
+        return 1
+    fi
+    echo "ok $1 finds the planted $2"
+    rc=0
+    under 60 "$1" "$bin/hw_planted" clean || rc=$?
+    [ "$rc" = 0 ] || { echo "not ok $1: a clean program: $(tail -1 "$log")"; failed=1; return 1; }
+    echo "ok $1 passes a clean program"
+}
+
+# clean LIMIT_S "TOOL WITH OPTIONS" NAME COMMAND...
+clean() {
+    local limit=$1 options=$2 name=$3 rc=0; shift 3
+    under "$limit" "$options" "$@" || rc=$?
+    if [ "$rc" = 0 ]; then
+        echo "ok $options: $name"
+    else
+        failed=1
+        echo "not ok $options: $name: ended with $rc: $(grep -m1 -E '=========' <(grep -vE '= *COMPUTE|^=+ *$' "$log"))"
+        grep -E '^=========|not ok' "$log" | head -30 >&2
+    fi
+}
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if able "memcheck --leak-check full" oob && able "memcheck --leak-check full" leak; then
+    clean 80 "memcheck --leak-check full" order "$bin/hw_order" --sanitizer
+    clean 60 "memcheck --leak-check full" capture "$bin/hw_capture" --sanitizer
+    clean 90 "memcheck --leak-check full" conformance "$bin/hw_conformance"
+fi
+if able initcheck uninit; then
+    clean 80 initcheck order "$bin/hw_order" --sanitizer
+    clean 60 initcheck capture "$bin/hw_capture" --sanitizer
+fi
+if able racecheck race; then clean 60 racecheck order "$bin/hw_order" --sanitizer; fi
+if able synccheck barrier; then clean 60 synccheck order "$bin/hw_order" --sanitizer; fi
+exit "$failed"

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The shared part of the hardware suite. Its one piece of state, whether anything failed, belongs to
+ * the process, as its exit status does.
+ */
+#define _GNU_SOURCE
+#include "hw.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static atomic_bool hw_failed;
+
+/* ---------------------------------------------------------------------------------- results -- */
+
+static void hw_print(const char *word, const char *name, const char *format, va_list list)
+{
+    char why[512];
+    vsnprintf(why, sizeof(why), format, list);
+    printf("%s %s%s%s\n", word, name, why[0] ? ": " : "", why);
+    fflush(stdout);
+}
+
+void hw_result(const char *name, bool good, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    hw_print(good ? "ok" : "not ok", name, format, list);
+    va_end(list);
+    if (!good) {
+        atomic_store(&hw_failed, true);
+    }
+}
+
+void hw_skip(const char *name, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    hw_print("skip", name, format, list);
+    va_end(list);
+}
+
+int hw_end(void)
+{
+    return atomic_load(&hw_failed) ? 1 : 0;
+}
+
+void hw_must(weir_status status, const char *what)
+{
+    if (status != WEIR_OK) {
+        hw_result(what, false, "%s", weir_status_text(status));
+        exit(1);
+    }
+}
+
+/* ------------------------------------------------------------------------------------- device -- */
+
+static const char *hw_library(void)
+{
+    const char *path = getenv("WEIR_CUDA_LIBRARY");
+    return path && path[0] ? path : NULL;
+}
+
+static void hw_absent(const char *why)
+{
+    printf("skipped: %s\n", why);
+    exit(HW_SKIP);
+}
+
+weir_cuda *hw_device(weir_conf_source source, bool one_launcher)
+{
+    char why[WEIR_CUDA_WHY_BYTES] = "";
+    weir_cuda *cuda = NULL;
+    weir_cuda_config config;
+    memset(&config, 0, sizeof(config));
+    config.size = sizeof(config);
+    config.source = source;
+    config.strict = true;
+    config.one_launcher = one_launcher;
+    config.library = hw_library();
+    if (weir_cuda_create(&config, &cuda, why) != WEIR_OK) {
+        hw_absent(why);
+    }
+    return cuda;
+}
+
+weir_cuda_work *hw_work(weir_cuda *cuda)
+{
+    weir_cuda_work *work = weir_cuda_work_create(cuda);
+    if (!work) {
+        hw_result("the kernels", false, "%s", weir_cuda_error(cuda));
+        exit(1);
+    }
+    return work;
+}
+
+weir_cuda_pool *hw_pool(const char *settings, bool told)
+{
+    char why[WEIR_CUDA_WHY_BYTES] = "";
+    weir_conf conf;
+    weir_cuda_pool *pool = NULL;
+    weir_cuda_pool_config config;
+    memset(&config, 0, sizeof(config));
+    config.size = sizeof(config);
+    config.device.size = sizeof(config.device);
+    config.device.library = hw_library();
+    config.streams_told = told;
+    config.conf = &conf;
+    weir_conf_init(&conf);
+    if (weir_conf_parse(&conf, settings, why) != WEIR_OK) {
+        hw_result("settings", false, "%s", why);
+        exit(1);
+    }
+    if (weir_cuda_pool_create(&config, &pool, why) != WEIR_OK) {
+        hw_absent(why);
+    }
+    return pool;
+}
+
+weir_driver hw_driver(void)
+{
+    char why[WEIR_DRIVER_WHY_BYTES] = "";
+    weir_driver driver;
+    if (weir_driver_open(&driver, hw_library(), why) != WEIR_OK) {
+        hw_absent(why);
+    }
+    return driver;
+}
+
+void hw_symbol(const weir_driver *driver, const char *exported, void *slot)
+{
+    void *found = dlsym(driver->library, exported);
+    if (!found) {
+        hw_result(exported, false, "the driver has no such function");
+        exit(1);
+    }
+    memcpy(slot, &found, sizeof(found));
+}
+
+/* --------------------------------------------------------------------------------------- odds -- */
+
+uint64_t hw_now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+uint32_t hw_random(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+static bool hw_given(int argc, char **argv, const char *option)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], option) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool hw_quick(int argc, char **argv)
+{
+    return hw_given(argc, argv, "--quick") || hw_given(argc, argv, "--sanitizer");
+}
+
+bool hw_sanitizer(int argc, char **argv)
+{
+    return hw_given(argc, argv, "--sanitizer");
+}
+
+weir_stats hw_stats(weir_pool *pool)
+{
+    weir_stats stats;
+    memset(&stats, 0, sizeof(stats));
+    stats.size = sizeof(stats);
+    weir_stats_read(pool, &stats);
+    return stats;
+}
