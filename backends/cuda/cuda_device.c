@@ -300,7 +300,8 @@ weir_status weir_cuda_create(const weir_cuda_config *config, weir_cuda **out,
     char unread[WEIR_CUDA_WHY_BYTES];
     weir_cuda *cuda = (weir_cuda *)calloc(1, sizeof(*cuda));
     char *text = why ? why : unread;
-    if (!cuda || pthread_mutex_init(&cuda->lock, NULL) != 0) {
+    if (!cuda || pthread_mutex_init(&cuda->lock, NULL) != 0 ||
+        pthread_mutex_init(&cuda->mapper, NULL) != 0) {
         free(cuda);
         return device_refuse(text, WEIR_NO_METADATA, "not enough host memory");
     }
@@ -345,6 +346,7 @@ void weir_cuda_destroy(weir_cuda *cuda)
         device_strip(cuda);
         weir_driver_close(&cuda->driver);
     }
+    pthread_mutex_destroy(&cuda->mapper);
     pthread_mutex_destroy(&cuda->lock);
     free(cuda->extents.at);
     free(cuda);

@@ -77,6 +77,7 @@ struct weir_cuda {
     atomic_size_t handles;
     atomic_size_t ranges;
 
+    pthread_mutex_t mapper; /* held around each call of the driver's virtual memory */
     pthread_mutex_t lock;
     weir_cuda_extents extents;                      /* mappings, or segments */
     weir_cu_access access[WEIR_CUDA_PEERS_MAX + 1]; /* the device itself, then its peers */
@@ -111,6 +112,14 @@ weir_status weir_cuda_answer(weir_cuda *cuda, weir_cu_result result);
             (result) = (cuda)->driver.call; \
             weir_cuda_leave((cuda), &scope_); \
         } \
+    } while (0)
+
+/* The same for virtual memory: one such call at a time. */
+#define WEIR_CUDA_MAP_CALL(cuda, result, call) \
+    do { \
+        pthread_mutex_lock(&(cuda)->mapper); \
+        WEIR_CUDA_CALL(cuda, result, call); \
+        pthread_mutex_unlock(&(cuda)->mapper); \
     } while (0)
 
 /* Fills *probe; the context is current. */

@@ -31,7 +31,9 @@ static weir_cu_result share_open(weir_cuda *cuda, const weir_cu_access *access)
     }
     for (size_t i = 0; i < cuda->extents.count && result == WEIR_CU_OK; i++) {
         const weir_cuda_extent *extent = &cuda->extents.at[i];
+        pthread_mutex_lock(&cuda->mapper);
         result = driver->set_access(extent->addr, extent->bytes, access, 1);
+        pthread_mutex_unlock(&cuda->mapper);
     }
     return result;
 }

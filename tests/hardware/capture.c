@@ -67,7 +67,14 @@ static weir_addr capture_take(capture_rig *rig, uint64_t tag)
 {
     weir_addr addr = 0;
     void *stream = (void *)(uintptr_t)rig->stream;
-    hw_must(weir_cuda_pool_alloc(rig->pool, CAPTURE_BLOCK, stream, &addr), "a captured block");
+    weir_status status = WEIR_NO_MEMORY;
+    for (unsigned i = 0; i < 5000 && status == WEIR_NO_MEMORY; i++) { /* a capture can't wait */
+        status = weir_cuda_pool_alloc(rig->pool, CAPTURE_BLOCK, stream, &addr);
+        if (status == WEIR_NO_MEMORY) {
+            usleep(1000);
+        }
+    }
+    hw_must(status, "a captured block");
     weir_cuda_work_fill(rig->work, rig->stream, addr, CAPTURE_BLOCK, tag);
     weir_cuda_work_verify(rig->work, rig->stream, addr, CAPTURE_BLOCK, tag);
     return addr;
