@@ -3,10 +3,11 @@
  * Virtual memory: each call is one of the driver, and the books of what is mapped where.
  *
  * Owns        no memory: handles and ranges are the pool's, and the counts are for the balance.
- * Invariants  A mapping is on the books from its map to its unmap. A peer that is let in between
- *             its map and its access is on the list that the access reads.
- *             One call at a time: with four threads at it cuMemMap answered CUDA_ERROR_UNKNOWN on an
- *             H200 with driver 580, and the context was lost (tests/hardware, the storm of moves).
+ * Invariants  A mapping is on the books from its map to its unmap. The lock of the mapper is taken
+ *             before that of the books.
+ *             One call at a time, and a map with its access as one: when another thread calls
+ *             between the two, cuMemMap of a handle that is mapped elsewhere too answers
+ *             CUDA_ERROR_UNKNOWN (H200, driver 580; tests/hardware, the storm of moves).
  * Cost        One driver call and O(mappings) words moved. None waits for work on the device.
  */
 #include "cuda_internal.h"
@@ -62,43 +63,70 @@ weir_status weir_cuda_op_handle_release(void *self, weir_handle handle, uint64_t
     return weir_cuda_answer(cuda, result);
 }
 
-/* Puts a mapping on the books; the driver forgets it again where there is no room. */
-static weir_status handle_note(weir_cuda *cuda, weir_cuda_extent extent)
+/* Puts a mapping on the books and copies who may touch it. False where host memory is short. */
+static bool handle_note(weir_cuda *cuda, weir_cuda_extent extent, weir_cu_access *access,
+                        size_t *count)
 {
-    weir_cu_result result;
     pthread_mutex_lock(&cuda->lock);
     bool room = weir_cuda_extent_room(&cuda->extents);
     if (room) {
         weir_cuda_extent_add(&cuda->extents, extent);
+        *count = cuda->access_count;
+        memcpy(access, cuda->access, *count * sizeof(access[0]));
     }
     pthread_mutex_unlock(&cuda->lock);
-    if (room) {
+    return room;
+}
+
+/* The mapper's lock is held, and the scope entered. */
+static weir_status handle_map(weir_cuda *cuda, weir_cuda_extent extent)
+{
+    const weir_driver *driver = &cuda->driver;
+    weir_cu_access access[WEIR_CUDA_PEERS_MAX + 1];
+    size_t count = 0;
+    weir_cu_result result = driver->map(extent.addr, extent.bytes, 0, extent.under, 0);
+    if (result != WEIR_CU_OK) {
+        return weir_cuda_answer(cuda, result);
+    }
+    bool noted = handle_note(cuda, extent, access, &count);
+    if (noted) {
+        result = driver->set_access(extent.addr, extent.bytes, access, count);
+    }
+    if (noted && result == WEIR_CU_OK) {
         return WEIR_OK;
     }
-    WEIR_CUDA_MAP_CALL(cuda, result, unmap(extent.addr, extent.bytes));
-    return result == WEIR_CU_OK ? WEIR_NO_METADATA : weir_cuda_answer(cuda, result);
+    if (noted) {
+        pthread_mutex_lock(&cuda->lock);
+        weir_cuda_extent_drop(&cuda->extents, extent.addr, extent.bytes);
+        pthread_mutex_unlock(&cuda->lock);
+    }
+    (void)weir_cuda_answer(cuda, driver->unmap(extent.addr, extent.bytes));
+    return noted ? weir_cuda_answer(cuda, result) : WEIR_NO_METADATA;
 }
 
 weir_status weir_cuda_op_map(void *self, weir_addr addr, uint64_t bytes, weir_handle handle)
 {
     weir_cuda *cuda = (weir_cuda *)self;
     weir_cuda_extent extent = {addr, bytes, handle};
-    weir_cu_result result;
-    WEIR_CUDA_MAP_CALL(cuda, result, map(addr, bytes, 0, handle, 0));
-    return result == WEIR_CU_OK ? handle_note(cuda, extent) : weir_cuda_answer(cuda, result);
+    weir_cuda_scope scope;
+    pthread_mutex_lock(&cuda->mapper);
+    weir_cu_result result = weir_cuda_enter(cuda, &scope);
+    weir_status status = weir_cuda_answer(cuda, result);
+    if (result == WEIR_CU_OK) {
+        status = handle_map(cuda, extent);
+        weir_cuda_leave(cuda, &scope);
+    }
+    pthread_mutex_unlock(&cuda->mapper);
+    return status;
 }
 
+/* Given with the map. Access costs by the handle, so one call for many would save nothing. */
 weir_status weir_cuda_op_set_access(void *self, weir_addr addr, uint64_t bytes)
 {
-    weir_cuda *cuda = (weir_cuda *)self;
-    weir_cu_access access[WEIR_CUDA_PEERS_MAX + 1];
-    weir_cu_result result;
-    pthread_mutex_lock(&cuda->lock);
-    size_t count = cuda->access_count;
-    memcpy(access, cuda->access, count * sizeof(access[0]));
-    pthread_mutex_unlock(&cuda->lock);
-    WEIR_CUDA_MAP_CALL(cuda, result, set_access(addr, bytes, access, count));
-    return weir_cuda_answer(cuda, result);
+    (void)self;
+    (void)addr;
+    (void)bytes;
+    return WEIR_OK;
 }
 
 weir_status weir_cuda_op_unmap(void *self, weir_addr addr, uint64_t bytes)

@@ -31,9 +31,7 @@ static weir_cu_result share_open(weir_cuda *cuda, const weir_cu_access *access)
     }
     for (size_t i = 0; i < cuda->extents.count && result == WEIR_CU_OK; i++) {
         const weir_cuda_extent *extent = &cuda->extents.at[i];
-        pthread_mutex_lock(&cuda->mapper);
         result = driver->set_access(extent->addr, extent->bytes, access, 1);
-        pthread_mutex_unlock(&cuda->mapper);
     }
     return result;
 }
@@ -44,6 +42,7 @@ static weir_cu_result share_add(weir_cuda *cuda, int device)
     weir_cu_access access = cuda->access[0];
     weir_cu_result result = WEIR_CU_OK;
     access.location.id = device;
+    pthread_mutex_lock(&cuda->mapper);
     pthread_mutex_lock(&cuda->lock);
     if (!share_has_peer(cuda, device)) {
         cuda->access[cuda->access_count++] = access;
@@ -51,6 +50,7 @@ static weir_cu_result share_add(weir_cuda *cuda, int device)
         cuda->access_count -= result != WEIR_CU_OK;
     }
     pthread_mutex_unlock(&cuda->lock);
+    pthread_mutex_unlock(&cuda->mapper);
     return result;
 }
 

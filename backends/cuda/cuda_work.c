@@ -40,6 +40,9 @@ static weir_cu_result work_load(weir_cuda_work *work)
     if (result == WEIR_CU_OK) {
         result = driver->set_words(work->counter, 0, sizeof(uint64_t) / 4);
     }
+    if (result == WEIR_CU_OK) { /* streams that do not block come after it by nothing else */
+        result = driver->stream_sync(WEIR_CU_STREAM_LEGACY);
+    }
     return result;
 }
 
