@@ -66,8 +66,13 @@ static const char *hw_library(void)
     return path && path[0] ? path : NULL;
 }
 
-static void hw_absent(const char *why)
+/* A machine without the thing is no failure, a device that is broken is one. */
+static void hw_absent(weir_status status, const char *why)
 {
+    if (status != WEIR_UNSUPPORTED) {
+        hw_result("the device", false, "%s", why);
+        exit(1);
+    }
     printf("skipped: %s\n", why);
     exit(HW_SKIP);
 }
@@ -83,8 +88,9 @@ weir_cuda *hw_device(weir_conf_source source, bool one_launcher)
     config.strict = true;
     config.one_launcher = one_launcher;
     config.library = hw_library();
-    if (weir_cuda_create(&config, &cuda, why) != WEIR_OK) {
-        hw_absent(why);
+    weir_status status = weir_cuda_create(&config, &cuda, why);
+    if (status != WEIR_OK) {
+        hw_absent(status, why);
     }
     return cuda;
 }
@@ -116,8 +122,9 @@ weir_cuda_pool *hw_pool(const char *settings, bool told)
         hw_result("settings", false, "%s", why);
         exit(1);
     }
-    if (weir_cuda_pool_create(&config, &pool, why) != WEIR_OK) {
-        hw_absent(why);
+    weir_status status = weir_cuda_pool_create(&config, &pool, why);
+    if (status != WEIR_OK) {
+        hw_absent(status, why);
     }
     return pool;
 }
@@ -126,8 +133,9 @@ weir_driver hw_driver(void)
 {
     char why[WEIR_DRIVER_WHY_BYTES] = "";
     weir_driver driver;
-    if (weir_driver_open(&driver, hw_library(), why) != WEIR_OK) {
-        hw_absent(why);
+    weir_status status = weir_driver_open(&driver, hw_library(), why);
+    if (status != WEIR_OK) {
+        hw_absent(status, why);
     }
     return driver;
 }
