@@ -266,7 +266,7 @@ static weir_status device_start(weir_cuda *cuda, char *why)
 
 static weir_status device_open(weir_cuda *cuda, char *why)
 {
-    weir_status status = weir_driver_open(&cuda->driver, cuda->config.library, why);
+    weir_status status = weir_driver_open(&cuda->driver, cuda->config.libcuda, why);
     if (status == WEIR_OK) {
         status = cuda->config.context ? device_adopt(cuda, why) : device_find(cuda, why);
     }
@@ -342,7 +342,7 @@ void weir_cuda_destroy(weir_cuda *cuda)
     if (!cuda) {
         return;
     }
-    if (cuda->driver.library) {
+    if (cuda->driver.libcuda) {
         device_strip(cuda);
         weir_driver_close(&cuda->driver);
     }

@@ -45,7 +45,7 @@ typedef struct weir_cuda_config {
     bool one_launcher;   /* all work on this memory is queued by the thread that calls the pool, so
                             the pool may count on quiet while it waits: allows rescue. No capture
                             may run then in the context but those that cuda_pool.h knows */
-    const char *library; /* NULL: "libcuda.so.1" */
+    const char *libcuda; /* NULL: "libcuda.so.1" */
 } weir_cuda_config;
 
 /* UNSUPPORTED (no driver, no such device or feature), INVALID, NO_METADATA, DEVICE. On error

@@ -41,7 +41,7 @@ static void driver_find(driver_opening *opening, void *slot, const char *symbol,
     } else if (opening->lookup) {
         result = opening->lookup(symbol, &found, since, 0);
     } else {
-        found = dlsym(opening->driver->library, exported);
+        found = dlsym(opening->driver->libcuda, exported);
     }
     if (result != WEIR_CU_OK) {
         found = NULL;
@@ -55,8 +55,8 @@ static void driver_find(driver_opening *opening, void *slot, const char *symbol,
 static void driver_fill(driver_opening *opening)
 {
     weir_driver *driver = opening->driver;
-    driver_store(&opening->lookup_v2, dlsym(driver->library, "cuGetProcAddress_v2"));
-    driver_store(&opening->lookup, dlsym(driver->library, "cuGetProcAddress"));
+    driver_store(&opening->lookup_v2, dlsym(driver->libcuda, "cuGetProcAddress_v2"));
+    driver_store(&opening->lookup, dlsym(driver->libcuda, "cuGetProcAddress"));
 #define DRIVER_FIND(name, symbol, since, exported, required, parameters) \
     driver_find(opening, &driver->name, symbol, since, exported, required);
     WEIR_DRIVER_MAP(DRIVER_FIND)
@@ -102,8 +102,8 @@ weir_status weir_driver_open(weir_driver *driver, const char *path, char why[WEI
     driver_opening opening = {driver, NULL, NULL, NULL};
     memset(driver, 0, sizeof(*driver));
     /* Never unloaded: it has threads and exit handlers of its own. */
-    driver->library = dlopen(path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (!driver->library) {
+    driver->libcuda = dlopen(path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!driver->libcuda) {
         return driver_refuse(driver, why, "no CUDA driver here: %s", dlerror());
     }
     driver_fill(&opening);
@@ -116,8 +116,8 @@ weir_status weir_driver_open(weir_driver *driver, const char *path, char why[WEI
 
 void weir_driver_close(weir_driver *driver)
 {
-    if (driver->library) {
-        dlclose(driver->library);
+    if (driver->libcuda) {
+        dlclose(driver->libcuda);
     }
     memset(driver, 0, sizeof(*driver));
 }

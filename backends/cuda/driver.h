@@ -274,7 +274,7 @@ typedef struct weir_cu_uuid {
        weir_cu_stream stream, void **parameters, void **extra))
 
 typedef struct weir_driver {
-    void *library;
+    void *libcuda;
     int driver_version; /* 13000 is 13.0; 0: not opened */
 #define WEIR_DRIVER_FIELD(name, symbol, since, exported, required, parameters) \
     weir_cu_result(*name) parameters;

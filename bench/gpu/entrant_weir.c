@@ -56,7 +56,7 @@ static void *weir_entrant_open(racer_gpu *gpu, weir_conf_source source, bool one
     entrant_weir *me = calloc(1, sizeof *me);
 
     if (me == NULL) return NULL;
-    config.library = gpu->library;
+    config.libcuda = gpu->libcuda;
     config.one_launcher = one_launcher;
     if (weir_cuda_create(&config, &me->cuda, text) != WEIR_OK) {
         (void)racer_why_set(why, "%s", text);

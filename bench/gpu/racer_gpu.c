@@ -37,8 +37,8 @@ bool racer_gpu_open(racer_gpu *gpu, racer_why *why)
     weir_cu_result result;
 
     memset(gpu, 0, sizeof *gpu);
-    gpu->library = getenv("WEIR_CUDA_LIBRARY");
-    if (weir_driver_open(&gpu->driver, gpu->library, text) != WEIR_OK)
+    gpu->libcuda = getenv("WEIR_CUDA_LIBRARY");
+    if (weir_driver_open(&gpu->driver, gpu->libcuda, text) != WEIR_OK)
         return racer_why_set(why, "%s", text);
     result = gpu->driver.device_get(&gpu->device, 0);
     if (result == WEIR_CU_OK) result = gpu->driver.primary_retain(&gpu->context, gpu->device);

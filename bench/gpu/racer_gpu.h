@@ -20,7 +20,7 @@ struct racer_gpu {
     weir_cu_function spin;
     uint64_t marks;      /* on the device: begin and end of each spin, in ns of its clock */
     uint32_t marks_used; /* since racer_gpu_marks_clear */
-    const char *library; /* NULL: the driver's own */
+    const char *libcuda; /* NULL: the driver's own */
 };
 
 /* False: nothing is open. The context is current on this thread. */

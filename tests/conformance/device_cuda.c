@@ -42,7 +42,7 @@ static weir_cuda *device_cuda_open(weir_conf_source source)
                                .source = source,
                                .strict = true,
                                .one_launcher = true,
-                               .library = getenv("WEIR_CUDA_LIBRARY")};
+                               .libcuda = getenv("WEIR_CUDA_LIBRARY")};
     device_cuda *device = (device_cuda *)calloc(1, sizeof(*device));
     cr_assert_not_null(device);
     weir_status status = weir_cuda_create(&config, &device->cuda, why);

@@ -15,7 +15,7 @@ static weir_cuda *dev_open(weir_conf_source source)
     char why[WEIR_CUDA_WHY_BYTES] = "";
     weir_cuda *device = NULL;
     weir_cuda_config config = {
-        .size = sizeof(config), .source = source, .library = weir_fakecuda_path()};
+        .size = sizeof(config), .source = source, .libcuda = weir_fakecuda_path()};
     weir_status status = weir_cuda_create(&config, &device, why);
     cr_assert_eq(status, WEIR_OK, "%s", why);
     return device;
@@ -102,7 +102,7 @@ Test(cuda_device, a_config_of_an_older_caller_is_read_as_far_as_it_goes)
     weir_cuda *device = NULL;
     weir_fakecuda_reset(NULL);
     weir_cuda_config config = {
-        .size = sizeof(config), .source = WEIR_CONF_MALLOC, .library = weir_fakecuda_path()};
+        .size = sizeof(config), .source = WEIR_CONF_MALLOC, .libcuda = weir_fakecuda_path()};
     config.size = offsetof(weir_cuda_config, source);
     weir_status status = weir_cuda_create(&config, &device, why);
     cr_expect_eq(status, WEIR_UNSUPPORTED, "the library of its own choice is not to be known");

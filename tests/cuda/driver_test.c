@@ -21,7 +21,7 @@ Test(driver, a_machine_without_a_driver_is_told_in_a_sentence)
     cr_expect_eq(weir_driver_open(&driver, "/nowhere/libcuda.so.1", why), WEIR_UNSUPPORTED);
     EXPECT_WHY(why, "no CUDA driver");
     EXPECT_WHY(why, "/nowhere/libcuda.so.1");
-    cr_expect_null(driver.library);
+    cr_expect_null(driver.libcuda);
     cr_expect_null(driver.init);
 }
 
@@ -31,7 +31,7 @@ Test(driver, a_library_that_is_no_driver_is_refused)
     weir_driver driver;
     cr_expect_eq(weir_driver_open(&driver, "libm.so.6", why), WEIR_UNSUPPORTED);
     EXPECT_WHY(why, "lacks cuInit");
-    cr_expect_null(driver.library);
+    cr_expect_null(driver.libcuda);
 }
 
 Test(driver, a_driver_without_a_device_is_told_in_a_sentence)
@@ -68,7 +68,7 @@ Test(driver, one_of_too_low_a_version_is_told_its_version)
     cr_expect_eq(weir_driver_open(&driver, WEIR_FAKECUDA_11_2, why), WEIR_UNSUPPORTED);
     EXPECT_WHY(why, "10.2");
     EXPECT_WHY(why, "11.0");
-    cr_expect_null(driver.library);
+    cr_expect_null(driver.libcuda);
     reset(&(weir_fakecuda_config){.driver_version = 11000});
     cr_expect_eq(weir_driver_open(&driver, WEIR_FAKECUDA_11_2, why), WEIR_OK);
     cr_expect_eq(driver.driver_version, 11000);
@@ -124,7 +124,7 @@ Test(driver, one_of_11_2_is_opened_by_exported_names)
     char why[WEIR_DRIVER_WHY_BYTES] = "";
     weir_driver driver;
     cr_assert_eq(weir_driver_open(&driver, WEIR_FAKECUDA_11_2, why), WEIR_OK, "%s", why);
-    cr_expect_null(dlsym(driver.library, "cuGetProcAddress"));
+    cr_expect_null(dlsym(driver.libcuda, "cuGetProcAddress"));
     cr_expect_not_null(driver.map);
     cr_expect_not_null(driver.alloc_async);
     cr_expect_null(driver.stream_id);
@@ -138,8 +138,8 @@ Test(driver, one_of_11_3_is_opened_by_the_first_form_of_the_look_up)
     char why[WEIR_DRIVER_WHY_BYTES] = "";
     weir_driver driver;
     cr_assert_eq(weir_driver_open(&driver, WEIR_FAKECUDA_11_3, why), WEIR_OK, "%s", why);
-    cr_expect_null(dlsym(driver.library, "cuGetProcAddress_v2"));
-    cr_expect_not_null(dlsym(driver.library, "cuGetProcAddress"));
+    cr_expect_null(dlsym(driver.libcuda, "cuGetProcAddress_v2"));
+    cr_expect_not_null(dlsym(driver.libcuda, "cuGetProcAddress"));
     cr_expect_not_null(driver.map);
     cr_expect_not_null(driver.stream_capture);
     weir_driver_close(&driver);

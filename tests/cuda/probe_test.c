@@ -11,7 +11,7 @@
 static weir_status probe_create(weir_cuda_config config, weir_cuda **device, char *why)
 {
     config.size = sizeof(config);
-    config.library = config.library ? config.library : weir_fakecuda_path();
+    config.libcuda = config.libcuda ? config.libcuda : weir_fakecuda_path();
     return weir_cuda_create(&config, device, why);
 }
 
@@ -104,7 +104,7 @@ Test(probe, no_driver_is_a_sentence_too)
 {
     char why[WEIR_CUDA_WHY_BYTES] = "";
     weir_cuda *device = NULL;
-    weir_cuda_config config = {.library = "/nowhere/libcuda.so.1"};
+    weir_cuda_config config = {.libcuda = "/nowhere/libcuda.so.1"};
     cr_expect_eq(probe_create(config, &device, why), WEIR_UNSUPPORTED);
     EXPECT_WHY(why, "no CUDA driver");
 }
@@ -169,7 +169,7 @@ static void probe_on_old_driver(const char *library)
     char why[WEIR_CUDA_WHY_BYTES] = "";
     weir_cuda *device = NULL;
     weir_stream_desc desc = {.size = sizeof(desc)};
-    weir_cuda_config config = {.source = WEIR_CONF_VMM, .library = library};
+    weir_cuda_config config = {.source = WEIR_CONF_VMM, .libcuda = library};
     weir_status status = probe_create(config, &device, why);
     cr_assert_eq(status, WEIR_OK, "%s", why);
     cr_expect_eq(weir_cuda_source(device), WEIR_CONF_VMM);

@@ -286,7 +286,7 @@ Test(cuda_refusal, the_environment_sets_what_the_program_does_not)
     weir_fakecuda_reset(NULL);
     weir_cuda_pool_config config = {.size = sizeof(config)};
     config.device.size = sizeof(config.device);
-    config.device.library = weir_fakecuda_path();
+    config.device.libcuda = weir_fakecuda_path();
     cr_assert_eq(setenv("WEIR_CONF", "source:malloc,limit_mb:32", 1), 0);
     ASSERT_OK(weir_cuda_pool_create(&config, &pool, why));
     cr_expect_eq(weir_cuda_source(weir_cuda_pool_device(pool)), WEIR_CONF_MALLOC);
@@ -306,7 +306,7 @@ Test(cuda_refusal, work_that_cannot_be_made_leaves_nothing)
     char why[WEIR_CUDA_WHY_BYTES] = "";
     weir_cuda *device = NULL;
     weir_fakecuda_reset(NULL);
-    weir_cuda_config config = {.size = sizeof(config), .library = weir_fakecuda_path()};
+    weir_cuda_config config = {.size = sizeof(config), .libcuda = weir_fakecuda_path()};
     ASSERT_OK(weir_cuda_create(&config, &device, why));
     for (unsigned i = 0; i < 5; i++) {
         weir_fakecuda_fail(names[i], 1, WEIR_CU_INVALID_VALUE, false);

@@ -33,7 +33,7 @@ weir_status rig_try_pool(const char *settings, const weir_cuda_pool_config *conf
     full.size = sizeof(full);
     full.conf = &conf;
     full.device.size = sizeof(full.device);
-    full.device.library = weir_fakecuda_path();
+    full.device.libcuda = weir_fakecuda_path();
     return weir_cuda_pool_create(&full, pool, why);
 }
 

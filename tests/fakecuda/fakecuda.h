@@ -38,7 +38,7 @@ typedef struct weir_fakecuda_config {
 /* Forgets everything and starts anew; NULL: all defaults. */
 void weir_fakecuda_reset(const weir_fakecuda_config *config);
 
-/* The path of this library, for weir_cuda_config.library. */
+/* The path of this library, for weir_cuda_config.libcuda. */
 const char *weir_fakecuda_path(void);
 
 /* cuGetProcAddress no longer finds a function, given by the name it asks for. */

@@ -122,7 +122,7 @@ static void bounds_sources(void)
     char why[WEIR_CUDA_WHY_BYTES] = "";
     weir_cuda *none = NULL;
     weir_cuda_config config = {.size = sizeof(config), .device = 4711};
-    config.library = getenv("WEIR_CUDA_LIBRARY");
+    config.libcuda = getenv("WEIR_CUDA_LIBRARY");
     weir_status status = weir_cuda_create(&config, &none, why);
     hw_result("a device that is not there is refused in a sentence",
               status == WEIR_UNSUPPORTED && strstr(why, "4711") != NULL, "%s", why);
@@ -140,7 +140,7 @@ static void bounds_in_context(weir_cu_context context, const char *name)
     weir_conf_init(&conf);
     config.device.size = sizeof(config.device);
     config.device.context = context;
-    config.device.library = getenv("WEIR_CUDA_LIBRARY");
+    config.device.libcuda = getenv("WEIR_CUDA_LIBRARY");
     hw_must(weir_cuda_pool_create(&config, &pool, why), name);
     weir_cuda_work *work = hw_work(weir_cuda_pool_device(pool));
     uint64_t stream = weir_cuda_work_stream_create(work);

@@ -87,7 +87,7 @@ weir_cuda *hw_device(weir_conf_source source, bool one_launcher)
     config.source = source;
     config.strict = true;
     config.one_launcher = one_launcher;
-    config.library = hw_library();
+    config.libcuda = hw_library();
     weir_status status = weir_cuda_create(&config, &cuda, why);
     if (status != WEIR_OK) {
         hw_absent(status, why);
@@ -114,7 +114,7 @@ weir_cuda_pool *hw_pool(const char *settings, bool told)
     memset(&config, 0, sizeof(config));
     config.size = sizeof(config);
     config.device.size = sizeof(config.device);
-    config.device.library = hw_library();
+    config.device.libcuda = hw_library();
     config.streams_told = told;
     config.conf = &conf;
     weir_conf_init(&conf);
@@ -142,7 +142,7 @@ weir_driver hw_driver(void)
 
 void hw_symbol(const weir_driver *driver, const char *exported, void *slot)
 {
-    void *found = dlsym(driver->library, exported);
+    void *found = dlsym(driver->libcuda, exported);
     if (!found) {
         hw_result(exported, false, "the driver has no such function");
         exit(1);

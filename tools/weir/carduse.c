@@ -101,7 +101,7 @@ bool weir_carduse_describe(weir_object *object, int device, const weir_conf *con
     bool made;
 
     config.source = conf->source;
-    config.library = weir_card_library();
+    config.libcuda = weir_card_library();
     made = weir_cuda_create(&config, &use.cuda, why) == WEIR_OK;
     if (made) {
         *source = weir_cuda_source(use.cuda);

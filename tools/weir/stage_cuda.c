@@ -45,7 +45,7 @@ static bool stage_cuda_create(weir_stage *stage, stage_cuda_parts *parts, weir_f
     weir_cuda_config config = {.size = sizeof config, .strict = true, .one_launcher = true};
 
     config.device = stage->setup.device;
-    config.library = weir_card_library();
+    config.libcuda = weir_card_library();
     if (stage->setup.conf != NULL) {
         config.source = stage->setup.conf->source;
         if (!stage_cuda_threshold(stage, &config.release_threshold_bytes, fault)) return false;
