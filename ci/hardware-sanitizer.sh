@@ -46,6 +46,20 @@ clean() {
     fi
 }
 
+# Memory that moves is read through another address than it was written through. The probe of moves
+# finds its contents there, by its own check: if initcheck calls them uninitialised all the same, it
+# goes by addresses, and what it says of memory that moves means nothing.
+follows_aliases() {
+    local rc=0
+    under 60 initcheck "$bin/hw_probe" --quick --here moves || rc=$?
+    case $rc in
+    0) echo "ok initcheck follows memory to another address" ;;
+    9) echo "skip initcheck of capture and conformance: it does not follow memory to another address" ;;
+    *) failed=1; echo "not ok initcheck: the probe of moves ended with $rc: $(tail -1 "$log")" ;;
+    esac
+    [ "$rc" = 0 ]
+}
+
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 if able "memcheck --leak-check full" oob && able "memcheck --leak-check full" leak; then
@@ -55,7 +69,10 @@ if able "memcheck --leak-check full" oob && able "memcheck --leak-check full" le
 fi
 if able initcheck uninit; then
     clean 80 initcheck order "$bin/hw_order" --sanitizer
-    clean 60 initcheck capture "$bin/hw_capture" --sanitizer
+    if follows_aliases; then
+        clean 60 initcheck capture "$bin/hw_capture" --sanitizer
+        clean 90 initcheck conformance "$bin/hw_conformance"
+    fi
 fi
 if able racecheck race; then clean 60 racecheck order "$bin/hw_order" --sanitizer; fi
 if able synccheck barrier; then clean 60 synccheck order "$bin/hw_order" --sanitizer; fi

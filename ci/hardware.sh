@@ -7,8 +7,8 @@
 #     ci/hardware.sh --run DIR      run what was packed; needs bash, python3 and the driver
 #
 # --quick      small sizes, about a minute: to see that all of it works
-# --only A,B   these sections: conformance, order, capture, threads, bounds, traces, sanitizer
-# --out DIR    where logs and hardware.json go; build-hardware/out if not said
+# --only A,B   these sections: probe, conformance, order, capture, threads, bounds, traces, sanitizer
+# --out DIR    where logs and hardware.json go; if not said $WEIR_HARDWARE_OUT, else build-hardware/out
 # Ends with 77 and one line where there is no GPU. Needs no network and installs nothing. The
 # sanitizer's sections say "skip" where the tool refuses the machine.
 set -uo pipefail
@@ -28,7 +28,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-out=${out:-$dir/out}
+out=${out:-${WEIR_HARDWARE_OUT:-$dir/out}}
 
 # ----------------------------------------------------------------------------------------- build --
 
@@ -110,6 +110,8 @@ trace() {
 d = json.loads(sys.argv[1])
 sys.exit(not (d["verified"] is True and d["failed_allocs"] == 0))' "$line" 2>/dev/null; then
         echo "ok $name"
+    elif [[ $line == *"give --scale"* ]]; then
+        echo "skip $name: ${line:0:200}" # the card is too small for it
     else
         echo "not ok $name: ${line:0:200}"
     fi
@@ -128,17 +130,40 @@ run_traces() {
     "$dir/bin/weir" doctor >"$out/doctor.txt" 2>&1 && echo "ok doctor" || echo "not ok doctor"
 }
 
+# hardware.json: all of it, for machines. What was probed is there fact by fact.
 report() {
     python3 - "$out" "$PASSED" "$FAILED" "$SKIPPED" "$(cat "$dir/commit" 2>/dev/null)" <<'END'
 import json, os, subprocess, sys
 out, commit = sys.argv[1], sys.argv[5]
-read = lambda name: [json.loads(x) for x in open(os.path.join(out, name))] \
-    if os.path.exists(os.path.join(out, name)) else []
-smi = subprocess.run(['nvidia-smi', '--query-gpu=name,driver_version', '--format=csv,noheader'],
-                     capture_output=True, text=True).stdout.strip()
+
+def lines(name):
+    path = os.path.join(out, name)
+    return open(path, errors='replace').read().splitlines() if os.path.exists(path) else []
+
+def results(name):
+    found = {}
+    for line in lines(name + '.log'):
+        for word in ('ok', 'not ok', 'skip'):
+            if line.startswith(word + ' '):
+                what, _, why = line[len(word) + 1:].partition(': ')
+                key = (word, what, why)
+                found[key] = found.get(key, 0) + 1
+    return [{'result': word, 'what': what, **({'why': why} if why else {}),
+             **({'times': n} if n > 1 else {})} for (word, what, why), n in found.items()]
+
+try:
+    smi = subprocess.run(['nvidia-smi', '--query-gpu=name,driver_version', '--format=csv,noheader'],
+                         capture_output=True, text=True).stdout.strip()
+except OSError:
+    smi = ''
+sections = [json.loads(x) for x in lines('sections.jsonl')]
+for section in sections:
+    section['results'] = results(section['section'])
 json.dump({'schema': 'weir.hardware/1', 'commit': commit, 'machine': smi,
            'passed': int(sys.argv[2]), 'failed': int(sys.argv[3]), 'skipped': int(sys.argv[4]),
-           'sections': read('sections.jsonl')}, open(os.path.join(out, 'hardware.json'), 'w'), indent=1)
+           'sections': sections,
+           'probe': [json.loads(x) for x in lines('probe.log') if x.startswith('{')]},
+          open(os.path.join(out, 'hardware.json'), 'w'), indent=1)
 END
 }
 
@@ -156,7 +181,8 @@ if [ $? = 77 ]; then
     exit 77
 fi
 mkdir -p "$out"
-rm -f "$out/sections.jsonl" "$out/traces.jsonl"
+rm -f "$out/sections.jsonl" "$out/traces.jsonl" "$out"/*.log
+section probe 150 "$dir/bin/hw_probe" $quick
 section conformance 120 bash -c run_conformance
 section order 300 "$dir/bin/hw_order" $quick
 section capture 90 "$dir/bin/hw_capture" $quick

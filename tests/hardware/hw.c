@@ -13,8 +13,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static atomic_bool hw_failed;
+
+/* A stand-in stays loaded, so that it can be asked at the end what it saw. */
+static const char *hw_library(void)
+{
+    const char *path = getenv("WEIR_CUDA_LIBRARY");
+    if (!path || !path[0]) {
+        return NULL;
+    }
+    (void)dlopen(path, RTLD_NOW | RTLD_NODELETE);
+    return path;
+}
 
 /* ---------------------------------------------------------------------------------- results -- */
 
@@ -45,36 +57,60 @@ void hw_skip(const char *name, const char *format, ...)
     va_end(list);
 }
 
-int hw_end(void)
+/* A stand-in for the driver knows what was done that the driver forbids; the driver does not. */
+static const char *hw_breach(void)
+{
+    const char *(*breach)(void) = NULL;
+    void *library = hw_library() ? dlopen(hw_library(), RTLD_NOW | RTLD_NOLOAD) : NULL;
+    if (!library) {
+        return NULL;
+    }
+    void *found = dlsym(library, "weir_fakecuda_breach");
+    memcpy(&breach, &found, sizeof(breach));
+    dlclose(library);
+    return breach ? breach() : NULL;
+}
+
+int hw_code(void)
 {
     return atomic_load(&hw_failed) ? 1 : 0;
+}
+
+int hw_end(void)
+{
+    const char *breach = hw_breach();
+    if (breach) {
+        hw_result("the stand-in saw no breach", false, "%s", breach);
+    }
+    return hw_code();
+}
+
+/* At once: other threads may be inside the driver, whose own end at an exit would crash them. */
+_Noreturn static void hw_leave(int status)
+{
+    fflush(stdout);
+    _exit(status);
 }
 
 void hw_must(weir_status status, const char *what)
 {
     if (status != WEIR_OK) {
         hw_result(what, false, "%s", weir_status_text(status));
-        exit(1);
+        hw_leave(1);
     }
 }
 
 /* ------------------------------------------------------------------------------------- device -- */
-
-static const char *hw_library(void)
-{
-    const char *path = getenv("WEIR_CUDA_LIBRARY");
-    return path && path[0] ? path : NULL;
-}
 
 /* A machine without the thing is no failure, a device that is broken is one. */
 static void hw_absent(weir_status status, const char *why)
 {
     if (status != WEIR_UNSUPPORTED) {
         hw_result("the device", false, "%s", why);
-        exit(1);
+        hw_leave(1);
     }
     printf("skipped: %s\n", why);
-    exit(HW_SKIP);
+    hw_leave(HW_SKIP);
 }
 
 weir_cuda *hw_device(weir_conf_source source, bool one_launcher)
@@ -100,7 +136,7 @@ weir_cuda_work *hw_work(weir_cuda *cuda)
     weir_cuda_work *work = weir_cuda_work_create(cuda);
     if (!work) {
         hw_result("the kernels", false, "%s", weir_cuda_error(cuda));
-        exit(1);
+        hw_leave(1);
     }
     return work;
 }
@@ -120,7 +156,7 @@ weir_cuda_pool *hw_pool(const char *settings, bool told)
     weir_conf_init(&conf);
     if (weir_conf_parse(&conf, settings, why) != WEIR_OK) {
         hw_result("settings", false, "%s", why);
-        exit(1);
+        hw_leave(1);
     }
     weir_status status = weir_cuda_pool_create(&config, &pool, why);
     if (status != WEIR_OK) {
@@ -145,18 +181,35 @@ void hw_symbol(const weir_driver *driver, const char *exported, void *slot)
     void *found = dlsym(driver->libcuda, exported);
     if (!found) {
         hw_result(exported, false, "the driver has no such function");
-        exit(1);
+        hw_leave(1);
     }
     memcpy(slot, &found, sizeof(found));
 }
 
+hw_graphs hw_graph_calls(const weir_driver *driver)
+{
+    hw_graphs graphs;
+    hw_symbol(driver, "cuStreamBeginCapture_v2", &graphs.begin);
+    hw_symbol(driver, "cuStreamEndCapture", &graphs.end);
+    hw_symbol(driver, "cuGraphInstantiateWithFlags", &graphs.instantiate);
+    hw_symbol(driver, "cuGraphLaunch", &graphs.launch);
+    hw_symbol(driver, "cuGraphExecDestroy", &graphs.exec_destroy);
+    hw_symbol(driver, "cuGraphDestroy", &graphs.graph_destroy);
+    return graphs;
+}
+
 /* --------------------------------------------------------------------------------------- odds -- */
 
-uint64_t hw_now_us(void)
+uint64_t hw_now_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t hw_now_us(void)
+{
+    return hw_now_ns() / 1000u;
 }
 
 uint32_t hw_random(uint32_t *state)
@@ -165,7 +218,7 @@ uint32_t hw_random(uint32_t *state)
     return *state >> 8;
 }
 
-static bool hw_given(int argc, char **argv, const char *option)
+bool hw_given(int argc, char **argv, const char *option)
 {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], option) == 0) {

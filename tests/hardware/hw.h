@@ -22,9 +22,11 @@
 /* Prints one result with what was counted, or why it is not good. */
 void hw_result(const char *name, bool good, const char *format, ...);
 void hw_skip(const char *name, const char *format, ...);
-/* 0 if all results were good so far, else 1. */
+/* 0 if all results were good so far and a stand-in for the driver saw no breach, else 1. */
 int hw_end(void);
-/* Ends the program where `status` is not OK: the suite is at fault, not what it tests. */
+/* The same without the stand-in's word, for what breaks rules on purpose. */
+int hw_code(void);
+/* Ends the program, at once and from any thread, where `status` is not OK. */
 void hw_must(weir_status status, const char *what);
 
 /* ------------------------------------------------------------------------------------- device -- */
@@ -39,10 +41,24 @@ weir_driver hw_driver(void);
 /* A function of the driver's library by its exported name; ends the program where it is missing. */
 void hw_symbol(const weir_driver *driver, const char *exported, void *slot);
 
+/* What programs call to make graphs, and Weir does not. */
+typedef struct hw_graphs {
+    weir_cu_result (*begin)(weir_cu_stream stream, int mode);
+    weir_cu_result (*end)(weir_cu_stream stream, weir_cu_graph *graph);
+    weir_cu_result (*instantiate)(void **exec, weir_cu_graph graph, unsigned long long flags);
+    weir_cu_result (*launch)(void *exec, weir_cu_stream stream);
+    weir_cu_result (*exec_destroy)(void *exec);
+    weir_cu_result (*graph_destroy)(weir_cu_graph graph);
+} hw_graphs;
+
+hw_graphs hw_graph_calls(const weir_driver *driver);
+
 /* --------------------------------------------------------------------------------------- odds -- */
 
 uint64_t hw_now_us(void);
+uint64_t hw_now_ns(void);
 uint32_t hw_random(uint32_t *state);
+bool hw_given(int argc, char **argv, const char *option);
 bool hw_quick(int argc, char **argv);     /* --quick was given, or --sanitizer */
 bool hw_sanitizer(int argc, char **argv); /* --sanitizer: less still, as each launch is slow */
 weir_stats hw_stats(weir_pool *pool);
