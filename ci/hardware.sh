@@ -170,6 +170,16 @@ END
 export dir out quick
 export -f run_conformance run_traces trace
 
+# Before a build that would be for nothing; the programs look more closely.
+may_have_gpu() {
+    [ -n "${WEIR_CUDA_LIBRARY:-}" ] || ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1' ||
+        compgen -G '/dev/nvidia[0-9]*' >/dev/null
+}
+
+if [ "$mode" != pack ] && ! may_have_gpu; then
+    echo "skipped: no GPU here: there is neither libcuda.so.1 nor a device of NVIDIA's"
+    exit 77
+fi
 case $mode in
 pack) build; exit $? ;;
 all) build || exit 1 ;;

@@ -127,7 +127,8 @@ weir_status weir_gather_join(weir_pool *pool, const weir_ask *ask)
         status = weir_order_join(order, lane, weir_order_last(order, lane), ask->lane);
         if (status == WEIR_WOULD_WAIT) status = WEIR_OK; /* that lane's memory has to stay */
     }
-    return status == WEIR_OK ? weir_limbo_join(pool, ask->lane) : status;
+    if (status == WEIR_OK) weir_limbo_join(pool, ask->lane);
+    return status;
 }
 
 /* Waits for one lane with the lock released; its event is not reused meanwhile. WOULD_WAIT: the time

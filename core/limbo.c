@@ -5,8 +5,8 @@
  * Owns     the list of limbo nodes, oldest first. Each keeps its set, so its owner lane, its point
  *          on that lane, and one extra record for each further lane with the point on that one.
  * L1       pending.current is the sum of the bytes of limbo nodes.
- * L2       a node leaves when every further use has passed, filed under its owner lane, or when a lane
- *          that asks for memory is behind all its uses, filed under that one.
+ * L2       a node leaves when every further use has passed, filed under its owner lane, or when a
+ *          lane that asks for memory is behind all its uses, filed under that one.
  * Cost     enter: one event record for each further lane, and one for the owner lane if that does
  *          not outlive its frees. settle and join: O(limbo nodes).
  */
@@ -169,8 +169,7 @@ weir_status weir_limbo_settle(weir_pool *pool, uint32_t lane)
     return status;
 }
 
-weir_status weir_limbo_join(weir_pool *pool, uint32_t lane)
+void weir_limbo_join(weir_pool *pool, uint32_t lane)
 {
     if (pool->limbo.count != 0) limbo_walk(pool, lane, true);
-    return WEIR_OK;
 }

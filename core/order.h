@@ -84,7 +84,8 @@ weir_stream weir_order_stream(const weir_order *order, uint32_t lane);
 bool weir_order_known(const weir_order *order, uint64_t unique, uint32_t *lane);
 /* Makes a lane. NO_METADATA. */
 weir_status weir_order_attach(weir_order *order, const weir_stream_desc *desc, uint32_t *lane);
-/* Takes the last point of a lane, for the uses of its live blocks too, and retires it. If the point can't be taken the lane stays. */
+/* Takes the last point of a lane, for the uses of its live blocks too, and retires it. If the point
+ * can't be taken the lane stays. */
 weir_status weir_order_retire(weir_order *order, uint32_t lane);
 /* The same where the stream has ended already: its points are all there is, unless one is missing. */
 weir_status weir_order_forget(weir_order *order, uint32_t lane);

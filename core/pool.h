@@ -261,7 +261,7 @@ weir_status weir_limbo_enter(weir_pool *pool, uint32_t index);
 /* Frees what has passed; with a lane, also what that lane is behind already (settle), or can be made
  * to wait for (join). */
 weir_status weir_limbo_settle(weir_pool *pool, uint32_t lane);
-weir_status weir_limbo_join(weir_pool *pool, uint32_t lane);
+void weir_limbo_join(weir_pool *pool, uint32_t lane);
 
 /* shadow.c */
 void weir_shadow_add(weir_pool *pool, uint32_t index, uint32_t piece);

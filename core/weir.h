@@ -131,8 +131,8 @@ typedef struct weir_device_ops {
     /* Optional, all or none: rescue. After quiesce returned OK all submitted work has ended and no
      * new work that touches this pool's memory starts before resume; the backend answers
      * UNSUPPORTED where it cannot promise this, and WOULD_WAIT, with nothing quiet, where wait_us
-     * is too little. copy runs in between, and has ended when it returns. In between, calls of the group
-     * above are made with the pool's lock held. A resume that fails twice makes the device lost. */
+     * is too little. copy runs in between, and has ended when it returns. In between, calls of the
+     * group above are made with the pool's lock held. A resume that fails twice makes the device lost. */
     weir_status (*quiesce)(void *self, uint64_t wait_us);                          /* [L] */
     weir_status (*copy)(void *self, weir_addr to, weir_addr from, uint64_t bytes); /* [L] */
     weir_status (*resume)(void *self);                                             /* [L] */

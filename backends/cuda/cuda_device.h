@@ -71,10 +71,10 @@ const char *weir_cuda_balance(weir_cuda *cuda);
 const char *weir_cuda_error(weir_cuda *cuda);
 
 /* What weir_stream_attach needs for a CUstream: NULL or CU_STREAM_LEGACY for the legacy default
- * stream, CU_STREAM_PER_THREAD for the calling thread's. The id is cuStreamGetId's (the legacy
- * stream has one of Weir's own), so a handle that the driver gives again is another stream. `outlives` is set for the legacy stream only; set
- * it for others where the program retires the stream before it destroys it. INVALID: a stream of
- * another context, or one that is being captured. */
+ * stream, CU_STREAM_PER_THREAD for the calling thread's. The id is cuStreamGetId's (the legacy stream
+ * has one of Weir's own), so a handle that the driver gives again is another stream. `outlives` is
+ * set for the legacy stream only; set it for others where the program retires the stream before it
+ * destroys it. INVALID: a stream of another context, or one that is being captured. */
 weir_status weir_cuda_stream(weir_cuda *cuda, void *stream, weir_stream_desc *desc);
 
 /* ----------------------------------------------------------------------------------- sharing -- */

@@ -53,7 +53,6 @@ enum {
     WEIR_CU_NOT_READY = 600,
     WEIR_CU_ILLEGAL_ADDRESS = 700,
     WEIR_CU_LAUNCH_TIMEOUT = 702,
-    WEIR_CU_PEER_ALREADY_ENABLED = 704,
     WEIR_CU_CONTEXT_DESTROYED = 709,
     WEIR_CU_ASSERT = 710,
     WEIR_CU_HARDWARE_STACK = 714,
@@ -91,7 +90,7 @@ enum {
 enum { WEIR_CU_ALLOCATION_PINNED = 1 };
 enum { WEIR_CU_LOCATION_DEVICE = 1 };
 enum { WEIR_CU_ACCESS_READWRITE = 3 };
-enum { WEIR_CU_HANDLE_NONE = 0, WEIR_CU_HANDLE_POSIX_FD = 1, WEIR_CU_HANDLE_FABRIC = 8 };
+enum { WEIR_CU_HANDLE_NONE = 0, WEIR_CU_HANDLE_POSIX_FD = 1 };
 enum { WEIR_CU_RANGE_DMA_BUF = 1 };
 enum { WEIR_CU_GRANULARITY_MINIMUM = 0 };
 enum { WEIR_CU_EVENT_NO_TIMING = 2 };
@@ -156,8 +155,6 @@ typedef struct weir_cu_uuid {
     X(version, "cuDriverGetVersion", 2020, "cuDriverGetVersion", true, (int *version)) \
     X(error_name, "cuGetErrorName", 6000, "cuGetErrorName", true, \
       (weir_cu_result error, const char **name)) \
-    X(error_text, "cuGetErrorString", 6000, "cuGetErrorString", true, \
-      (weir_cu_result error, const char **text)) \
     X(device_count, "cuDeviceGetCount", 2000, "cuDeviceGetCount", true, (int *count)) \
     X(device_get, "cuDeviceGet", 2000, "cuDeviceGet", true, \
       (weir_cu_device * device, int ordinal)) \

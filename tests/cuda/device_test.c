@@ -4,6 +4,7 @@
 #include "platform.h"
 #include "rig.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -94,6 +95,48 @@ Test(cuda_device, an_unmapped_handle_cannot_be_exported)
     ASSERT_OK(ops->va_free(device, base, 2 * BLOCK));
     cr_expect_null(weir_cuda_balance(device));
     weir_cuda_destroy(device);
+}
+
+typedef struct device_mapping {
+    weir_cuda *device;
+    weir_addr addr;
+    weir_handle handle;
+    weir_status status;
+} device_mapping;
+
+static void *device_map(void *self)
+{
+    device_mapping *one = (device_mapping *)self;
+    one->status = weir_cuda_ops(one->device)->map(one->device, one->addr, BLOCK, one->handle);
+    return NULL;
+}
+
+/* The driver fails the map of a handle that is mapped elsewhere too while another thread is between
+ * its map and its access. So there is no such time. */
+Test(cuda_device, a_map_has_its_access_with_it_and_other_threads_may_map)
+{
+    cuda_rig rig = rig_open(NULL);
+    rig_pool(&rig, "", NULL);
+    const weir_device_ops *ops = weir_cuda_ops(rig.device);
+    pthread_t thread;
+    weir_addr base = 0;
+    weir_handle moved = 0;
+    device_mapping other = {.device = rig.device};
+    ASSERT_OK(ops->va_reserve(rig.device, 3 * BLOCK, &base));
+    ASSERT_OK(ops->handle_create(rig.device, BLOCK, &moved));
+    ASSERT_OK(ops->handle_create(rig.device, BLOCK, &other.handle));
+    other.addr = base + 2 * BLOCK;
+    ASSERT_OK(ops->map(rig.device, base, BLOCK, moved));
+    cr_assert_eq(pthread_create(&thread, NULL, device_map, &other), 0);
+    pthread_join(thread, NULL);
+    ASSERT_OK(other.status);
+    ASSERT_OK(ops->map(rig.device, base + BLOCK, BLOCK, moved));
+    ASSERT_OK(ops->set_access(rig.device, base, 3 * BLOCK));
+    ASSERT_OK(ops->unmap(rig.device, base, 3 * BLOCK));
+    ASSERT_OK(ops->handle_release(rig.device, moved, BLOCK));
+    ASSERT_OK(ops->handle_release(rig.device, other.handle, BLOCK));
+    ASSERT_OK(ops->va_free(rig.device, base, 3 * BLOCK));
+    rig_close(&rig);
 }
 
 Test(cuda_device, a_config_of_an_older_caller_is_read_as_far_as_it_goes)

@@ -54,7 +54,6 @@ enum {
     X(cuInit, "cuInit", 2000, 0) \
     X(cuDriverGetVersion, "cuDriverGetVersion", 2020, 0) \
     X(cuGetErrorName, "cuGetErrorName", 6000, 0) \
-    X(cuGetErrorString, "cuGetErrorString", 6000, 0) \
     X(cuGetProcAddress, "", 11030, 0) \
     X(cuGetProcAddress_v2, "", 12000, 0) \
     X(cuDeviceGetCount, "cuDeviceGetCount", 2000, 0) \
@@ -235,12 +234,15 @@ typedef struct fake_pool fake_pool;
 typedef enum fake_area_kind { FAKE_MAPPED, FAKE_ALLOCATED, FAKE_POOLED } fake_area_kind;
 
 /* Addresses that have memory. */
+enum { FAKE_UNKNOWN = 999 }; /* CUDA_ERROR_UNKNOWN, which Weir has no need to tell apart */
+
 typedef struct fake_area {
     uint64_t addr, bytes;
     fake_area_kind kind;
     int device;
     unsigned access;     /* a bit for each device */
     fake_handle *handle; /* MAPPED */
+    pthread_t mapper;    /* MAPPED: the thread that did */
     fake_pool *pool;     /* POOLED */
     uint64_t base;       /* ALLOCATED, POOLED: what the system gave */
     uint64_t base_bytes;
@@ -358,7 +360,7 @@ typedef struct fake_state {
     weir_host *host;
     const weir_device_ops *ops;
     bool started, ended;
-    long process; /* that it was opened in */
+    long process;        /* that it was opened in */
     weir_cu_result lost; /* not 0: what every call answers */
     int device_count;
     fake_device devices[FAKE_DEVICES_MAX];

@@ -131,24 +131,25 @@ FAKE_FUNCTION(cuGetProcAddress, FAKE_NAMING,
 
 typedef struct fakelookup_error {
     weir_cu_result code;
-    const char *name, *text;
+    const char *name;
 } fakelookup_error;
 
 static const fakelookup_error fakelookup_errors[] = {
-    {WEIR_CU_OK, "CUDA_SUCCESS", "no error"},
-    {WEIR_CU_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
-    {WEIR_CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-    {WEIR_CU_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
-    {WEIR_CU_DEINITIALIZED, "CUDA_ERROR_DEINITIALIZED", "driver shutting down"},
-    {WEIR_CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no device"},
-    {WEIR_CU_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device"},
-    {WEIR_CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid context"},
-    {WEIR_CU_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid handle"},
-    {WEIR_CU_NOT_READY, "CUDA_ERROR_NOT_READY", "not ready"},
-    {WEIR_CU_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "illegal address"},
-    {WEIR_CU_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "not supported"},
-    {WEIR_CU_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "not while capturing"},
-    {WEIR_CU_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "crosses a capture"},
+    {WEIR_CU_OK, "CUDA_SUCCESS"},
+    {WEIR_CU_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
+    {WEIR_CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
+    {WEIR_CU_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"},
+    {WEIR_CU_DEINITIALIZED, "CUDA_ERROR_DEINITIALIZED"},
+    {WEIR_CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE"},
+    {WEIR_CU_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"},
+    {WEIR_CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
+    {WEIR_CU_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"},
+    {WEIR_CU_NOT_READY, "CUDA_ERROR_NOT_READY"},
+    {WEIR_CU_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+    {WEIR_CU_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED"},
+    {WEIR_CU_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+    {WEIR_CU_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION"},
+    {FAKE_UNKNOWN, "CUDA_ERROR_UNKNOWN"},
 };
 
 static const fakelookup_error *fakelookup_error_of(weir_cu_result code)
@@ -161,19 +162,12 @@ static const fakelookup_error *fakelookup_error_of(weir_cu_result code)
     return NULL;
 }
 
-static weir_cu_result fakelookup_describe(weir_cu_result code, const char **name, const char **text)
+static weir_cu_result fakelookup_describe(weir_cu_result code, const char **name)
 {
     const fakelookup_error *error = fakelookup_error_of(code);
-    if (name) {
-        *name = error ? error->name : NULL;
-    }
-    if (text) {
-        *text = error ? error->text : NULL;
-    }
+    *name = error ? error->name : NULL;
     return error ? WEIR_CU_OK : WEIR_CU_INVALID_VALUE;
 }
 
 FAKE_FUNCTION(cuGetErrorName, FAKE_NAMING, (weir_cu_result error, const char **name),
-              fakelookup_describe(error, name, NULL))
-FAKE_FUNCTION(cuGetErrorString, FAKE_NAMING, (weir_cu_result error, const char **text),
-              fakelookup_describe(error, NULL, text))
+              fakelookup_describe(error, name))

@@ -175,6 +175,19 @@ FAKE_FUNCTION(cuMemGetAllocationGranularity, FAKE_STARTED,
 
 /* ------------------------------------------------------------------------------------ mappings -- */
 
+/* A mapping of another thread that has no access yet. */
+static bool fakemem_is_between(const fake_state *state)
+{
+    for (size_t i = 0; i < state->area_count; i++) {
+        const fake_area *area = &state->areas[i];
+        if (area->kind == FAKE_MAPPED && area->access == 0 &&
+            !pthread_equal(area->mapper, pthread_self())) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static weir_cu_result fakemem_map(fake_state *state, uint64_t addr, size_t bytes, size_t offset,
                                   uint64_t name, unsigned long long flags)
 {
@@ -185,6 +198,9 @@ static weir_cu_result fakemem_map(fake_state *state, uint64_t addr, size_t bytes
     }
     if (offset != 0 || bytes != handle->bytes) {
         return WEIR_CU_NOT_SUPPORTED;
+    }
+    if (handle->maps > 0 && fakemem_is_between(state)) { /* seen on an H200, driver 580 */
+        return FAKE_UNKNOWN;
     }
     weir_cu_result result = fakemem_answer(state->ops->map(state->host, addr, bytes, handle->host));
     if (result != WEIR_CU_OK) {
@@ -197,6 +213,7 @@ static weir_cu_result fakemem_map(fake_state *state, uint64_t addr, size_t bytes
                                           .kind = FAKE_MAPPED,
                                           .device = handle->device,
                                           .handle = handle,
+                                          .mapper = pthread_self(),
                                           .ready = true});
     return WEIR_CU_OK;
 }

@@ -51,17 +51,25 @@ Test(refusal, a_use_by_such_a_stream_keeps_the_block_pending_until_it_can_be_cov
     weir_rig_close(rig);
 }
 
-Test(refusal, a_stream_that_takes_no_wait_gets_other_memory)
+/* Both others are behind. The wait for stream 1 is refused, the one for stream 2 is not. */
+Test(refusal, a_wait_that_is_refused_leaves_the_other_streams_memory)
 {
     sim_rig *rig = weir_rig_open(&(rig_options){
-        .sim = {.lag_us = 100}, .pool = refusal_pool(4 * RIG_GRANULE), .streams = 2});
-    weir_addr addr = weir_rig_alloc(rig, 1, 2 * RIG_GRANULE);
-    weir_rig_write(rig, 1, addr, 2 * RIG_GRANULE, 1);
-    weir_rig_free(rig, 1, addr);
-    weir_sim_fail(rig->sim, WEIR_SIM_stream_wait, 1, true, WEIR_WOULD_WAIT);
-    weir_addr other = weir_rig_alloc(rig, 0, 2 * RIG_GRANULE);
-    weir_rig_write(rig, 0, other, 2 * RIG_GRANULE, 2);
-    weir_rig_free(rig, 0, other);
+        .sim = {.lag_us = 100}, .pool = refusal_pool(4 * RIG_GRANULE), .streams = 3});
+    weir_addr first = weir_rig_alloc(rig, 1, 2 * RIG_GRANULE);
+    weir_addr second = weir_rig_alloc(rig, 2, 2 * RIG_GRANULE);
+    weir_rig_write(rig, 1, first, 2 * RIG_GRANULE, 1);
+    weir_rig_write(rig, 2, second, 2 * RIG_GRANULE, 2);
+    weir_rig_free(rig, 1, first);
+    weir_rig_free(rig, 2, second);
+    weir_sim_fail(rig->sim, WEIR_SIM_stream_wait, 1, false, WEIR_WOULD_WAIT);
+    weir_request request = weir_rig_request(rig, 0, 2 * RIG_GRANULE);
+    weir_addr mine = 0;
+    request.flags = WEIR_NOWAIT;
+    ASSERT_OK(weir_alloc(rig->pool, &request, &mine));
+    cr_expect_eq(weir_rig_stats(rig).host_waits, 0);
+    weir_rig_write(rig, 0, mine, 2 * RIG_GRANULE, 3);
+    weir_rig_free(rig, 0, mine);
     weir_rig_close(rig);
 }
 

@@ -26,10 +26,10 @@ project() {
     ends_ok out/app
 }
 
-# Weir installed into ./prefix, without tools, tests and CUDA.
+# Weir installed into ./prefix, without tools and tests.
 install_weir() {
     "$CMAKE" -S "$root" -B weir -DCMAKE_C_COMPILER="$CC" -DCMAKE_INSTALL_PREFIX="$work/first" \
-        -DWEIR_TESTS=OFF -DWEIR_TOOLS=OFF -DWEIR_CUDA=OFF >install.log 2>&1 &&
+        -DWEIR_TESTS=OFF -DWEIR_TOOLS=OFF >install.log 2>&1 &&
         "$CMAKE" --build weir >>install.log 2>&1 && "$CMAKE" --install weir >>install.log 2>&1 ||
         { cat install.log; fail "Weir did not install"; }
     mv first prefix # what is installed may be moved
