@@ -12,6 +12,7 @@
 
 #define KEPT_PERMILLE 5       /* of the limit, kept for rescues */
 #define SPARING_PERMILLE 1250 /* of the peak request, above which streams wait for one another */
+#define COARSE_PERMILLE 1100  /* of the peak request, up to which handles are of the full size */
 
 /* ---------------------------------------------------------------------------------- victims -- */
 
@@ -125,16 +126,30 @@ static uint64_t headroom_granules(const weir_pool *pool, uint32_t how)
     return limit <= used ? 0 : (limit - used) >> pool->device.granule_shift;
 }
 
+/* Whether growing by `missing` granules keeps the pool within a share of the largest amount that
+ * was ever asked for at once, this request included. */
+static bool growth_within(const weir_pool *pool, const weir_ask *ask, uint64_t missing,
+                          uint32_t permille)
+{
+    uint64_t asked = weir_max(pool->requested.peak, pool->requested.current + ask->requested);
+    uint64_t held = pool->pages.held_bytes + (missing << pool->device.granule_shift);
+    return held <= weir_part(asked, permille);
+}
+
 /* The size of handle to grow by: growth_bytes under a block that fills it, which will leave it free
- * as a whole, else an eighth of what is held or what is missing, at most half of growth_bytes. Not
- * more than a rescue could copy, and less when the limit is near, so that the last handles can
- * still move to where they are needed. */
-static uint64_t growth_granules(const weir_pool *pool, uint64_t remaining, uint64_t headroom)
+ * as a whole, else an eighth of what is held or what is missing, at most growth_bytes, or half of
+ * that where it would take the pool far above the largest amount ever asked for at once. Not more
+ * than a rescue could copy, and less when the limit is near, so that the last handles can still
+ * move to where they are needed. */
+static uint64_t growth_granules(const weir_pool *pool, const weir_ask *ask, uint64_t remaining,
+                                uint64_t headroom)
 {
     uint64_t granule = weir_pool_granule(pool);
     uint64_t growth = pool->config.growth_bytes;
     uint64_t size = weir_max(pool->pages.held_bytes / 8, remaining * granule);
-    size = weir_min(size, remaining * granule >= growth ? growth : growth / 2);
+    bool coarse = remaining * granule >= growth ||
+                  growth_within(pool, ask, growth >> pool->device.granule_shift, COARSE_PERMILLE);
+    size = weir_min(size, coarse ? growth : growth / 2);
     size = weir_min(size, weir_place_kept(pool) / 4 * 5);
     size = weir_min(size, headroom / 2 * granule);
     return UINT64_C(1) << weir_bit_high(weir_max(size, granule) >> pool->device.granule_shift);
@@ -213,7 +228,7 @@ static uint32_t fresh_pick(weir_pool *pool, fill *with, const stretch *of, uint3
     uint64_t largest = pool->device.info.handle_bytes_max >> pool->device.granule_shift;
     uint64_t remaining = (of->end - of->at) >> pool->device.granule_shift;
     if (headroom == 0) return 0;
-    uint32_t order = weir_bit_high(growth_granules(pool, remaining, headroom));
+    uint32_t order = weir_bit_high(growth_granules(pool, with->ask, remaining, headroom));
     bool tight = (with->how & WEIR_PLACE_TIGHT) != 0 || with->ask->zone == WEIR_ZONE_SMALL;
     if (largest != 0 && order > weir_bit_high(largest)) order = weir_bit_high(largest);
     if (order > most) order = most;
@@ -349,16 +364,6 @@ static weir_status window_back(weir_pool *pool, const weir_ask *ask, const weir_
 
 /* ------------------------------------------------------------------------------------ place -- */
 
-/* Whether growing by `missing` granules keeps the pool within a share of the largest amount that
- * was ever asked for at once, this request included. */
-static bool growth_within(const weir_pool *pool, const weir_ask *ask, uint64_t missing,
-                          uint32_t permille)
-{
-    uint64_t asked = weir_max(pool->requested.peak, pool->requested.current + ask->requested);
-    uint64_t held = pool->pages.held_bytes + (missing << pool->device.granule_shift);
-    return held <= weir_part(asked, permille);
-}
-
 static weir_status place_window(weir_pool *pool, const weir_ask *ask, const weir_window *at,
                                 uint32_t how, uint32_t *index)
 {
@@ -398,10 +403,10 @@ static weir_status place_small(weir_pool *pool, const weir_ask *ask, uint32_t ho
 }
 
 /* The order of the slots that windows are compared by: what growth would fill. */
-static uint32_t slot_order(const weir_pool *pool, uint32_t how)
+static uint32_t slot_order(const weir_pool *pool, const weir_ask *ask, uint32_t how)
 {
     if ((how & WEIR_PLACE_TIGHT) != 0 || pool->pressed) return 0;
-    return weir_bit_high(growth_granules(pool, 0, headroom_granules(pool, how)));
+    return weir_bit_high(growth_granules(pool, ask, 0, headroom_granules(pool, how)));
 }
 
 static weir_status place_segment(weir_pool *pool, const weir_ask *ask, uint32_t how,
@@ -499,7 +504,7 @@ weir_status weir_place(weir_pool *pool, const weir_ask *ask, uint32_t how, uint3
     if ((ask->flags & WEIR_ONE_HANDLE) != 0) return weir_place_one(pool, ask, how, index);
     if (ask->zone == WEIR_ZONE_SMALL)
         return place_small(pool, ask, how & ~(uint32_t)WEIR_PLACE_MOVE, index);
-    uint64_t slot = weir_pool_granule(pool) << slot_order(pool, how);
+    uint64_t slot = weir_pool_granule(pool) << slot_order(pool, ask, how);
     if (!weir_window_best(pool, ask, slot, &at)) {
         if (weir_pool_span_add(pool, ask->bytes) != WEIR_OK ||
             !weir_window_best(pool, ask, slot, &at))

@@ -206,8 +206,9 @@ typedef struct weir_config {
     bool no_stream_reuse;   /* never hand memory freed on one stream to another unless passed */
 
     uint64_t small_bytes;  /* blocks up to this lie in a region of their own; 0: 64 KiB */
-    uint64_t growth_bytes; /* largest handle to grow by, under blocks that fill it, half of it for
-                                 others; a power of two; 0: 128 MiB */
+    uint64_t growth_bytes; /* largest handle to grow by, half of it where the whole would take the
+                                 pool a tenth above the most ever asked for at once; a power of
+                                 two; 0: 128 MiB */
     uint32_t move_above_permille; /* reserved / peak requested above which the pool moves free
                                      handles before it takes new ones, in 1/1000; 0: 1020 */
     uint64_t max_split_bytes; /* free runs of at least this are kept whole for requests of at least

@@ -229,3 +229,33 @@ Test(ladder, small_blocks_lie_among_the_others_where_there_is_no_more)
     weir_rig_free(rig, 0, small);
     weir_rig_close(rig);
 }
+
+/* The handle that a block of 4 MiB makes the pool grow by. */
+static uint64_t ladder_grown_by(sim_rig *rig, weir_addr *addr)
+{
+    weir_stats before = weir_rig_stats(rig);
+    *addr = weir_rig_alloc(rig, 0, 4 * MIB);
+    weir_stats after = weir_rig_stats(rig);
+    cr_assert_eq(after.creates - before.creates, 1);
+    return after.reserved.current - before.reserved.current;
+}
+
+Test(ladder, a_pool_far_above_its_largest_request_grows_by_half_handles)
+{
+    sim_rig *rig =
+        weir_rig_open(&(rig_options){.pool = {.growth_bytes = 8 * MIB, .no_moves = true}});
+    weir_addr part[40], live[80];
+    unsigned count = 40;
+    for (unsigned i = 0; i < 40; i++) {
+        part[i] = weir_rig_alloc(rig, 0, 3 * MIB);
+        live[i] = weir_rig_alloc(rig, 0, MIB);
+    }
+    cr_expect_eq(ladder_grown_by(rig, &live[count++]), 8 * MIB);
+    for (unsigned i = 0; i < 40; i++) weir_rig_free(rig, 0, part[i]);
+    while (weir_rig_stats(rig).reserved.current <= 180 * MIB)
+        live[count++] = weir_rig_alloc(rig, 0, 4 * MIB);
+    cr_expect_eq(ladder_grown_by(rig, &live[count++]), 4 * MIB);
+    weir_rig_check(rig);
+    while (count-- != 0) weir_rig_free(rig, 0, live[count]);
+    weir_rig_close(rig);
+}
