@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Headers, static libraries, the CMake package `weir` (targets weir::core, weir::sim, weir::hosted,
-# weir::host, weir::cuda as far as built) and weir.pc.
+# weir::host, weir::cuda, weir::runtime as far as built) and weir.pc.
 
 include(CMakePackageConfigHelpers)
 
@@ -24,8 +24,15 @@ if(TARGET weir_cuda)
   string(APPEND weir_pc_private " -ldl")
 endif()
 
+set(weir_shared "")
+if(TARGET weir_runtime)
+  list(APPEND weir_headers integrations/runtime/weir_runtime.h integrations/torch/weir_torch.h)
+  set(weir_shared weir_runtime)
+endif()
+
 install(FILES ${weir_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weir)
-install(TARGETS ${WEIR_LIBRARIES} EXPORT weir-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS ${WEIR_LIBRARIES} ${weir_shared} EXPORT weir-targets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET weir)
   install(TARGETS weir RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

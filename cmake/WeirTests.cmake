@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Tests: one program per file of tests/unit, tests/property, tests/field and tests/cuda, one for all
-# of tests/conformance.
+# Tests: one program per file of tests/unit, tests/property, tests/field, tests/cuda and
+# tests/runtime, one for all of tests/conformance.
 # Labels: the folder's name; "threads" for sources that start threads; "vendoring" for the scripts.
 
 function(weir_test name label)
@@ -131,6 +131,35 @@ function(weir_tests_of_cuda)
   weir_test_of_abi()
 endfunction()
 
+# The runtime is loaded as programs load it, and finds the stand-in where its variable says.
+function(weir_tests_of_runtime)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/runtime/*_test.c)
+  set(rig ${PROJECT_SOURCE_DIR}/tests/runtime/runtime_rig.c)
+  foreach(source ${sources})
+    get_filename_component(stem ${source} NAME_WE)
+    string(REGEX REPLACE "_test$" "" stem ${stem})
+    weir_test_lacks_tool(${source} lacks)
+    if(lacks)
+      weir_left_out("tests/runtime/${stem}_test.c" "it reads with the tool, which is left out")
+      continue()
+    endif()
+    weir_test(runtime_${stem} runtime ${source} ${rig})
+    if(TARGET runtime_${stem}_test)
+      target_link_libraries(runtime_${stem}_test PRIVATE weir_runtime weir_fakecuda)
+    endif()
+  endforeach()
+  find_package(Python3 COMPONENTS Interpreter)
+  if(Python3_FOUND AND NOT WEIR_SANITIZE MATCHES "thread")
+    add_executable(runtime_snapshot_write ${PROJECT_SOURCE_DIR}/tests/runtime/snapshot_write.c)
+    weir_compile(runtime_snapshot_write)
+    target_link_libraries(runtime_snapshot_write PRIVATE weir_runtime weir_fakecuda weir_cuda)
+    add_test(NAME runtime_snapshot
+             COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/runtime/snapshot.py
+                     $<TARGET_FILE:runtime_snapshot_write>)
+    set_tests_properties(runtime_snapshot PROPERTIES LABELS runtime TIMEOUT 120)
+  endif()
+endfunction()
+
 function(weir_test_of_abi)
   if(NOT WEIR_CUDA_INCLUDE)
     return() # WeirCuda.cmake has said so
@@ -193,6 +222,7 @@ function(weir_tests)
   if(TARGET weir_cuda AND TARGET weir_host)
     weir_fakecuda()
     weir_tests_of_cuda()
+    weir_tests_of_runtime()
     if(TARGET conformance_test)
       add_dependencies(conformance_test weir_fakecuda)
       set_property(TEST conformance APPEND PROPERTY ENVIRONMENT
