@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "foreign.h"
 #include "idmap.h"
 #include "text.h"
 
@@ -377,6 +378,8 @@ static char *trace_name(const char *path)
     if (trace_ends(name, bytes, ".gz")) bytes -= 3;
     else if (trace_ends(name, bytes, ".zst")) bytes -= 4;
     if (trace_ends(name, bytes, ".csv")) bytes -= 4;
+    else if (trace_ends(name, bytes, ".pickle")) bytes -= 7;
+    else if (trace_ends(name, bytes, ".json")) bytes -= 5;
     copy = malloc(bytes + 1);
     if (copy != NULL) {
         memcpy(copy, name, bytes);
@@ -393,6 +396,10 @@ bool weir_trace_read(const char *path, weir_trace *trace, weir_fault *fault)
 
     memset(trace, 0, sizeof *trace);
     if (!weir_text_read(path, &text, fault)) return false;
+    if (!weir_foreign_convert(path, &text, fault)) {
+        free(text.data);
+        return false;
+    }
     reader.path = path;
     reader.trace = trace;
     reader.fault = fault;

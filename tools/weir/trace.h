@@ -8,7 +8,8 @@
  *     c,17,1048576,0,6900      after f only: its last use on another stream has ended
  *
  * plain, or compressed with gzip or zstd. Lines that begin with # are comments. A stream's number
- * is decimal or, behind 0x, hexadecimal. In memory ids are slots (used again after the block's last
+ * is decimal or, behind 0x, hexadecimal. PyTorch's memory snapshots and RMM's logs are read as well
+ * (foreign.h). In memory ids are slots (used again after the block's last
  * line) and streams count from 0 in the order in which they appear.
  */
 #ifndef WEIR_TRACE_H
