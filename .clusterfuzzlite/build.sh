@@ -1,0 +1,3 @@
+#!/bin/bash -eu
+# SPDX-License-Identifier: MIT
+exec "$SRC/weir/fuzz/oss_fuzz.sh"
