@@ -37,9 +37,9 @@
 
 #define WEIR_LIKELY(cond) __builtin_expect(!!(cond), 1)
 #define WEIR_UNLIKELY(cond) __builtin_expect(!!(cond), 0)
-#define WEIR_NOINLINE __attribute__((noinline))
+#define WEIR_NOINLINE __attribute__((__noinline__))
 /* For the few functions that the shortest paths of alloc and free consist of. */
-#define WEIR_HOT __attribute__((always_inline)) inline
+#define WEIR_HOT __attribute__((__always_inline__)) inline
 
 /* Position of the highest and lowest set bit; `word` is not 0. In halves where a word has 32 bits,
  * so that no library call is made. */
@@ -97,8 +97,8 @@ static inline bool weir_fits_up(uint64_t value, uint64_t power)
     return value <= UINT64_MAX - (power - 1);
 }
 
-/* `permille` thousandths of a number of bytes, to within 4 MiB for amounts above 16 TiB and exact
- * to 4 KiB below; without a division of 64 bits, which some targets have no instruction for. */
+/* `permille` thousandths of a number of bytes, to within 4 KiB below 16 TiB and to within 4 GiB
+ * above; without a division of 64 bits, which some targets have no instruction for. */
 static inline uint64_t weir_part(uint64_t bytes, uint32_t permille)
 {
     uint32_t shift = bytes >> 44 == 0 ? 12 : 32;

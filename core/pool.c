@@ -348,7 +348,9 @@ static bool lane_find_unnamed(weir_pool *pool, uint32_t *lane)
     lanes_mark_named(pool);
     for (*lane = 0; *lane < order->lane_count; ++*lane) {
         const weir_lane *at = &order->lane[*lane];
-        if (at->retired && !at->named && at->first == 0) return true;
+        if (!at->retired || at->named) continue;
+        (void)weir_order_poll(order, *lane); /* one that no memory names was not asked before */
+        if (at->first == 0) return true;
     }
     return false;
 }

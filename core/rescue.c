@@ -69,6 +69,13 @@ static uint32_t rescue_pick(const weir_pool *pool, uint64_t room)
     return best;
 }
 
+/* What limit and device still allow, as far as the device says what it has. */
+static uint64_t rescue_room(const weir_pool *pool)
+{
+    uint64_t bound = weir_place_bound(pool);
+    return bound - weir_min(bound, pool->pages.held_bytes);
+}
+
 /* ---------------------------------------------------------------------------------- exchange -- */
 
 /* A chain of small pieces for the live stretches of a piece, each with its place in `to`. */
@@ -87,9 +94,7 @@ static weir_status small_make(weir_pool *pool, uint64_t granules, uint64_t to, e
         weir_pages_idle_take(&pool->pages, which);
     } else {
         uint64_t bytes = granules << device->granule_shift;
-        if (pool->config.limit_bytes - weir_min(pool->config.limit_bytes, pool->pages.held_bytes) <
-            bytes)
-            return WEIR_NO_MEMORY;
+        if (rescue_room(pool) < bytes) return WEIR_NO_MEMORY;
         which = weir_pages_piece_add(&pool->pages, (uint32_t)granules);
         if (which == 0) return WEIR_NO_METADATA;
         weir_piece *piece = weir_piece_get(&pool->pages, which);
@@ -312,16 +317,13 @@ static weir_status exchange_run(weir_pool *pool, uint32_t sparse, uint64_t windo
 /* What could be had now without another exchange. */
 static uint64_t rescue_have(weir_pool *pool, const weir_ask *ask, uint64_t enough)
 {
-    uint64_t limit = pool->config.limit_bytes;
-    uint64_t room = limit - weir_min(limit, pool->pages.held_bytes);
-    uint64_t have = pool->pages.idle_bytes + weir_min(room, enough);
+    uint64_t have = pool->pages.idle_bytes + weir_min(rescue_room(pool), enough);
     return have + weir_place_movable(pool, ask, enough);
 }
 
 static uint64_t rescue_headroom(const weir_pool *pool)
 {
-    uint64_t limit = pool->config.limit_bytes;
-    return (limit - weir_min(limit, pool->pages.held_bytes)) >> pool->device.granule_shift;
+    return rescue_room(pool) >> pool->device.granule_shift;
 }
 
 /* The best piece to exchange; 0: none. Where the limit leaves too little room for its copies, free
@@ -359,10 +361,10 @@ static weir_status rescue_exchange(weir_pool *pool, const weir_ask *ask, uint64_
  * the next rescue has room again. */
 static void rescue_settle(weir_pool *pool, uint64_t wanted)
 {
-    uint64_t limit = pool->config.limit_bytes;
+    uint64_t bound = weir_place_bound(pool);
     uint64_t released;
-    if (!pool->device.calls.lost && limit != WEIR_NO_LIMIT && limit > wanted)
-        (void)weir_trim_to(pool, limit - wanted, &released);
+    if (!pool->device.calls.lost && bound != WEIR_NO_LIMIT && bound > wanted)
+        (void)weir_trim_to(pool, bound - wanted, &released);
 }
 
 static void rescue_tell(weir_pool *pool, uint64_t copied)
@@ -379,7 +381,7 @@ static weir_status rescue_resume(weir_device *device)
 {
     if (device->calls.lost) return WEIR_LOST;
     weir_status status = device->ops.resume(device->self);
-    if (status != WEIR_OK) status = device->ops.resume(device->self);
+    if (status != WEIR_OK && status != WEIR_LOST) status = device->ops.resume(device->self);
     if (status == WEIR_OK) return WEIR_OK;
     (void)weir_device_answer(device, &device->calls, status);
     device->calls.lost = true;

@@ -161,7 +161,9 @@ static void oom_ask_device(weir_pool *pool, uint64_t *free_bytes, uint64_t *tota
     *free_bytes = *total = 0;
     if (ops->memory_info == NULL || pool->device.calls.lost) return;
     weir_calls calls = weir_pool_release(pool);
-    if (ops->memory_info(pool->device.self, free_bytes, total) != WEIR_OK) *free_bytes = *total = 0;
+    weir_status status = ops->memory_info(pool->device.self, free_bytes, total);
+    if (status != WEIR_OK) *free_bytes = *total = 0;
+    if (status == WEIR_LOST) calls.lost = true; /* the native error stays that of the allocation */
     weir_pool_acquire(pool, &calls);
     if (*total != 0) *free_bytes = weir_min(*free_bytes, *total);
 }

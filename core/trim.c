@@ -154,8 +154,9 @@ weir_status weir_trim_to(weir_pool *pool, uint64_t keep_bytes, uint64_t *release
     status = weir_shadow_drain(pool, 0);
     if (!weir_device_virtual(&pool->device)) status = weir_segment_trim(pool, keep_bytes);
     weir_plan idle = {0};
-    trim_claim_idle(pool, pages->held_bytes - weir_min(pages->held_bytes, keep_bytes), &idle);
-    if (idle.piece_first != 0 && status == WEIR_OK) status = trim_run(pool, &idle);
+    if (status == WEIR_OK) /* else they would be taken off their lists for nothing */
+        trim_claim_idle(pool, pages->held_bytes - weir_min(pages->held_bytes, keep_bytes), &idle);
+    if (idle.piece_first != 0) status = trim_run(pool, &idle);
     while (pages->held_bytes > keep_bytes && status == WEIR_OK &&
            weir_device_virtual(&pool->device)) {
         weir_plan plan = {0};
