@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Builds for gcov into build-cov, runs the tests, measures core/ by lines and branches and holds the
-# result against coverage/thresholds. The last line is the result. build-cov/report has the pages,
-# build-cov/uncovered.txt the lines that were not reached.
+# Builds for gcov into build-cov, runs the tests, measures core/ by lines and branches; does the same
+# with clang-19 in build-mcdc for MC/DC (each condition decided its expression by itself); and holds
+# the results against coverage/thresholds. What is not reached must be in coverage/uncovered.md. The
+# last line is the result. build-cov/report has the pages, build-cov/uncovered.txt the lines that were
+# not reached.
 source "$(dirname "$0")/../ci/lib.sh"
 have lcov || { echo "skipped: lcov is not there"; exit 77; }
 dir=build-cov
@@ -28,8 +30,37 @@ awk -F'[:,]' -v root="$PWD/" '
     /^DA:/ && $3 == 0 { print file ":" $2 }
 ' $dir/core.info >$dir/uncovered.txt
 
-awk -F'[: ]' '
-    FNR == NR { if ($1 == "lines" || $1 == "branches") least[$1] = $2; next }
+# MC/DC. Sets mcdc.
+measure_mcdc() {
+    local out=build-mcdc binary objects=() words=()
+    mcdc="not measured"
+    if ! have clang-19 || ! have llvm-cov-19; then
+        echo "MC/DC is not measured: clang-19 and llvm-19 are not there"
+        return
+    fi
+    configure $out -DCMAKE_BUILD_TYPE=Debug -DWEIR_CUDA=OFF -DWEIR_WERROR=OFF \
+        -DCMAKE_C_COMPILER=clang-19 \
+        "-DCMAKE_C_FLAGS=-fprofile-instr-generate -fcoverage-mapping -fcoverage-mcdc -w"
+    ninja -C $out -j "$JOBS" --quiet >$out/build.log 2>&1 || { cat $out/build.log; die "MC/DC: no build"; }
+    rm -rf $out/profile
+    LLVM_PROFILE_FILE=$PWD/$out/profile/%8m.profraw ctest --test-dir $out -j "$JOBS" \
+        -LE vendoring --no-tests=error --output-on-failure >$out/ctest.log 2>&1 ||
+        { cat $out/ctest.log; die "a test failed, so nothing was measured"; }
+    llvm-profdata-19 merge -sparse $out/profile/*.profraw -o $out/all.profdata
+    for binary in "$out"/bin/*_test; do
+        ! nm "$binary" | grep -q ' T weir_pool_create$' || objects+=("$binary")
+    done
+    for binary in "${objects[@]:1}"; do words+=(-object "$binary"); done
+    llvm-cov-19 export "${objects[0]}" "${words[@]}" -instr-profile=$out/all.profdata core \
+        >$out/export.json 2>$out/export.log
+    python3 -B coverage/mcdc.py $out/export.json "$PWD" coverage/uncovered.md >$out/mcdc.txt
+    sed '$d' $out/mcdc.txt
+    mcdc=$(sed -n '$s/^mcdc //p' $out/mcdc.txt)
+}
+measure_mcdc
+
+awk -F'[: ]' -v mcdc="$mcdc" '
+    FNR == NR { if ($1 ~ /^(lines|branches|mcdc)$/) least[$1] = $2; next }
     /^LF:/ { lines += $2 }
     /^LH:/ { lines_hit += $2 }
     /^BRF:/ { branches += $2 }
@@ -48,6 +79,7 @@ awk -F'[: ]' '
         b = percent(branches_hit, branches)
         hold("lines", l)
         hold("branches", b)
-        printf "lines %.1f%% branches %.1f%%\n", l, b
+        if (mcdc ~ /%/) hold("mcdc", mcdc + 0)
+        printf "lines %.1f%% branches %.1f%% mcdc %s\n", l, b, mcdc
         exit bad
     }' coverage/thresholds $dir/core.info

@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -177,6 +178,62 @@ Test(foreign, a_pickle_that_is_broken_is_refused)
     REFUSES("\x80\x02Nr\xff\xff\xff\xff.", "beyond reason");
     REFUSES("\x80\x02NN.", "no single value");
     REFUSES("\x80\x02\x8a\x0a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01.", "more than 64 bits");
+}
+
+/* PyTorch gives one list of frames to a segment and to the blocks in it: it is fetched while it
+ * waits to be put into the segment. */
+Test(foreign, a_list_that_is_shared_is_read)
+{
+    weir_trace trace;
+    weir_fault fault;
+    static const char shared[] = "\x80\x02}(X\x06\x00\x00\x00"
+                                 "frames]q\x00X\x0d\x00\x00\x00"
+                                 "device_traces](](}(X\x06\x00\x00\x00"
+                                 "framesh\x00X\x06\x00\x00\x00"
+                                 "actionX\x05\x00\x00\x00"
+                                 "allocX\x04\x00\x00\x00"
+                                 "sizeK\x07ueeu.";
+    cr_assert(foreign_read(shared, sizeof shared - 1, &trace, &fault), "%s", fault.text);
+    cr_assert_eq(trace.count, 1);
+    cr_expect_eq(trace.ops[0].bytes, 7);
+    weir_trace_free(&trace);
+}
+
+/* Each of these is ended by recursion: a million lists, one in the other, by two ways. */
+Test(foreign, a_pickle_that_is_too_deep_is_refused)
+{
+    enum { LISTS = 1000000 };
+    size_t bytes = 2 + 2 * (size_t)LISTS;
+    char *deep = (char *)malloc(bytes);
+    cr_assert_not_null(deep);
+    memcpy(deep, "\x80\x02", 2);
+    memset(deep + 2, ']', LISTS);
+    memset(deep + 2 + LISTS, 'a', LISTS - 1);
+    deep[bytes - 1] = '.';
+    foreign_refuses(deep, bytes, "more than 100 deep");
+    memset(deep + 2, '\x85', bytes - 3);
+    deep[2] = ')';
+    foreign_refuses(deep, bytes, "more than 100 deep");
+    free(deep);
+}
+
+/* What is no text is no action; as a text, this list would be 2^40 numbers long. */
+Test(foreign, a_list_for_a_text_is_none)
+{
+    char pickle[512];
+    size_t used = 0;
+    static const char head[] = "\x80\x02}(X\x0d\x00\x00\x00"
+                               "device_traces](](}(X\x06\x00\x00\x00"
+                               "actionK\x01";
+    memcpy(pickle, head, sizeof head - 1);
+    used = sizeof head - 1;
+    for (unsigned i = 0; i < 40; i++) {
+        const char twice[] = {'q', (char)i, 'h', (char)i, '\x86'};
+        memcpy(pickle + used, twice, sizeof twice);
+        used += sizeof twice;
+    }
+    memcpy(pickle + used, "ueeu.", 5);
+    foreign_refuses(pickle, used + 5, "holds no operation");
 }
 
 /* Neither directly nor by way of another may a list come to hold itself. */

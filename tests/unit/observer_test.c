@@ -47,7 +47,7 @@ static sim_rig *observer_open(observed *seen, rig_options options)
 
 Test(observer, allocs_and_frees_are_told)
 {
-    observed seen;
+    static observed seen; /* large, and stacks can be small */
     sim_rig *rig = observer_open(&seen, (rig_options){.streams = 2});
     weir_addr addr = weir_rig_alloc(rig, 0, 1000);
     const weir_record *told = observer_find(&seen, WEIR_DID_ALLOC);
@@ -73,7 +73,7 @@ Test(observer, allocs_and_frees_are_told)
 
 Test(observer, failures_are_told_with_their_status)
 {
-    observed seen;
+    static observed seen; /* large, and stacks can be small */
     sim_rig *rig = observer_open(&seen, (rig_options){.pool = {.limit_bytes = 8 * MIB}});
     weir_addr addr = 0;
     EXPECT_STATUS(weir_alloc_on(rig->pool, rig->stream[0], 16 * MIB, &addr), WEIR_NO_MEMORY);
@@ -89,7 +89,7 @@ Test(observer, failures_are_told_with_their_status)
 
 Test(observer, memory_that_comes_and_goes_is_told)
 {
-    observed seen;
+    static observed seen; /* large, and stacks can be small */
     sim_rig *rig = observer_open(&seen, (rig_options){0});
     weir_rig_free(rig, 0, weir_rig_alloc(rig, 0, 12 * MIB));
     cr_expect_eq(observer_bytes(&seen, WEIR_DID_MAP), weir_rig_stats(rig).reserved.current);
@@ -102,7 +102,7 @@ Test(observer, memory_that_comes_and_goes_is_told)
 
 Test(observer, segments_that_come_and_go_are_told)
 {
-    observed seen;
+    static observed seen; /* large, and stacks can be small */
     sim_rig *rig = observer_open(&seen, (rig_options){.sim = {.no_virtual = true}});
     weir_rig_free(rig, 0, weir_rig_alloc(rig, 0, 12 * MIB));
     cr_expect_eq(observer_bytes(&seen, WEIR_DID_MAP), weir_rig_stats(rig).reserved.current);
@@ -114,7 +114,7 @@ Test(observer, segments_that_come_and_go_are_told)
 
 Test(observer, moves_are_told_and_the_old_places_before_they_go)
 {
-    observed seen;
+    static observed seen; /* large, and stacks can be small */
     sim_rig *rig = observer_open(&seen, (rig_options){.pool = {.limit_bytes = 40 * MIB,
                                                                .growth_bytes = 2 * MIB,
                                                                .no_rescue = true}});
@@ -141,7 +141,7 @@ Test(observer, moves_are_told_and_the_old_places_before_they_go)
 
 Test(observer, a_domain_is_named_as_its_owner_knows_it)
 {
-    observed seen;
+    static observed seen; /* large, and stacks can be small */
     sim_rig *rig = observer_open(&seen, (rig_options){0});
     weir_domain domain = 0;
     weir_addr addr = 0;

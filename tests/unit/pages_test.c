@@ -53,7 +53,7 @@ static uint32_t pages_placed(pages_rig *rig, uint32_t granules, uint64_t at)
 
 Test(pages, a_placed_piece_is_found_under_each_of_its_granules)
 {
-    pages_rig rig;
+    static pages_rig rig; /* large, and stacks can be small */
     pages_open(&rig, 5000);
     uint32_t piece = pages_placed(&rig, 8, 1020); /* over the seam of two leaves */
     for (uint64_t i = 0; i < 8; i++) {
@@ -74,7 +74,7 @@ Test(pages, a_placed_piece_is_found_under_each_of_its_granules)
 
 Test(pages, sums_follow_what_becomes_of_a_piece)
 {
-    pages_rig rig;
+    static pages_rig rig; /* large, and stacks can be small */
     pages_open(&rig, 100);
     uint32_t a = pages_placed(&rig, 4, 0);
     uint32_t b = pages_piece(&rig, 2);
@@ -98,7 +98,7 @@ Test(pages, sums_follow_what_becomes_of_a_piece)
 Test(pages, idle_pieces_are_found_by_size)
 {
     static const uint32_t sizes[] = {1, 3, 4, 7, 8, 31};
-    pages_rig rig;
+    static pages_rig rig; /* large, and stacks can be small */
     pages_open(&rig, 100);
     uint32_t piece[6];
     for (uint32_t i = 0; i < 6; i++) {
@@ -117,8 +117,8 @@ Test(pages, idle_pieces_are_found_by_size)
 
 Test(pages, records_stay_where_they_are_while_chunks_are_added)
 {
-    pages_rig rig;
-    const weir_piece *first[1000];
+    static pages_rig rig; /* large, and stacks can be small */
+    static const weir_piece *first[1000];
     pages_open(&rig, 100);
     for (uint32_t i = 0; i < 1000; i++) {
         uint32_t piece = pages_piece(&rig, i + 1);
@@ -134,7 +134,7 @@ Test(pages, records_stay_where_they_are_while_chunks_are_added)
 
 Test(pages, spans_are_told_apart_and_dropped)
 {
-    pages_rig rig;
+    static pages_rig rig; /* large, and stacks can be small */
     pages_open(&rig, 16);
     cr_assert_eq(weir_pages_span_add(&rig.pages, BASE + 16 * GRANULE, 8 * GRANULE), WEIR_OK);
     cr_assert_eq(weir_pages_span_add(&rig.pages, BASE - 64 * GRANULE, GRANULE), WEIR_OK);
@@ -150,7 +150,7 @@ Test(pages, spans_are_told_apart_and_dropped)
 
 Test(pages, spans_have_a_bound)
 {
-    pages_rig rig;
+    static pages_rig rig; /* large, and stacks can be small */
     pages_open(&rig, 1);
     for (uint64_t i = 1; i < WEIR_SPANS_MAX; i++)
         cr_assert_eq(weir_pages_span_add(&rig.pages, BASE + i * GRANULE, GRANULE), WEIR_OK);
@@ -160,7 +160,7 @@ Test(pages, spans_have_a_bound)
 
 Test(pages, short_host_memory_is_told)
 {
-    pages_rig rig;
+    static pages_rig rig; /* large, and stacks can be small */
     pages_open(&rig, 3000);
     weir_host_memory_fail(&rig.memory, 1, false);
     cr_expect_eq(weir_pages_span_add(&rig.pages, BASE << 1, GRANULE), WEIR_NO_METADATA);
@@ -184,7 +184,7 @@ static void pages_expect_broken(pages_rig *rig, const char *words)
 
 Test(pages, check_finds_what_is_broken)
 {
-    pages_rig rig;
+    static pages_rig rig; /* large, and stacks can be small */
     pages_open(&rig, 100);
     uint32_t a = pages_placed(&rig, 4, 0);
     uint32_t idle = pages_piece(&rig, 2);
