@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# A fuzzing campaign. Installs what it needs, builds the targets of fuzz/, runs each with each engine,
-# and ends with a table; not 0 if anything crashed.
+# A fuzzing campaign. Installs what it needs, builds the targets of fuzz/, runs each with each
+# engine, and ends with a table; not 0 if anything crashed.
 #
 #   ci/fuzz.sh [--seconds N] [--engine libfuzzer|afl|both] [--target T] [--plain] [--record]
 #              [--merge] [--work DIR]
@@ -17,6 +17,7 @@ source "$(dirname "$0")/lib.sh"
 SECONDS_EACH=60 ENGINE=both TARGETS=pool,pages,range,conf,trace PLAIN='' RECORD='' MERGE=''
 WORK=build-fuzz
 TSV=coverage/fuzz.tsv
+BYTES=320 # of the longest inputs: what is found is found by short ones, and they run faster
 CORPUS_BYTES=262144 CORPUS_FILES=300
 
 usage() { sed -n '3,17s/^# \{0,1\}//p' "$0"; exit 2; }
@@ -62,12 +63,13 @@ build() {
 }
 
 build_all() {
-    local names=("${TARGET[@]/#/fuzz_}") sane=address,undefined extra=()
+    local names=("${TARGET[@]/#/fuzz_}") sane=address,undefined extra=() unguided
+    unguided=-fsanitize-coverage-ignorelist=$PWD/fuzz/unguided.txt
     build plain "${names[@]}" "${names[@]/%/_mutator}" fuzz_seed_make --
     if uses libfuzzer; then
         find_clang
         [ -z "$PLAIN" ] || sane=''
-        extra=("-DCMAKE_C_FLAGS=-fsanitize=fuzzer-no-link -g")
+        extra=("-DCMAKE_C_FLAGS=-fsanitize=fuzzer-no-link -g $unguided")
         build "libfuzzer${PLAIN:+-plain}" "${names[@]}" -- -DCMAKE_C_COMPILER="$CLANG" \
             "${extra[@]}" -DWEIR_FUZZ_ENGINE=-fsanitize=fuzzer -DWEIR_SANITIZE="$sane" \
             -DWEIR_ASSERT="$([ -n "$PLAIN" ] && echo OFF || echo ON)"
@@ -75,16 +77,18 @@ build_all() {
     if uses afl; then
         need afl++
         have afl-clang-fast || die "afl++ is not there; install it or give --engine libfuzzer"
-        AFL_QUIET=1 build afl "${names[@]}" -- -DCMAKE_C_COMPILER=afl-clang-fast \
-            -DWEIR_FUZZ_ENGINE=-fsanitize=fuzzer
+        AFL_QUIET=1 AFL_LLVM_DENYLIST=$PWD/fuzz/unguided.txt build afl "${names[@]}" -- \
+            -DCMAKE_C_COMPILER=afl-clang-fast -DWEIR_FUZZ_ENGINE=-fsanitize=fuzzer
     fi
 }
 
 # Seeds of a target: what is in git, and stretches of the recorded traces.
 seeds() {
-    local target=$1 to=$WORK/seeds/$1
+    local target=$1 to=$WORK/seeds/$1 kind
     mkdir -p "$to" "$WORK/corpus/$target" "$WORK/crashes/$target"
-    cp -r fuzz/corpus/"$target"/. "$to"/
+    for kind in corpus seeds crashes; do
+        [ ! -d "fuzz/$kind/$target" ] || cp fuzz/$kind/"$target"/* "$to"/
+    done
     if [ "$target" = conf ]; then fuzz/seed_conf.sh "$to"; return; fi
     "$WORK/plain/bin/fuzz_seed_make" "$target" "$to" tests/data/traces/*.csv.gz
 }
@@ -97,6 +101,7 @@ row() {
     printf '%-8s %-10s %8s %12s %8s %7s %6s %8s\n' "$1" "$2" "$3" "$4" "$rate" "$5" "$6" "$7" \
         >>"$TABLE"
     commit=$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+    git diff-index --quiet HEAD -- core hosted backends tools 2>/dev/null || commit+=+
     printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$commit" "$(date -u +%F)" "$3" "$4" "$5" \
         "$7" >>"$ROWS"
 }
@@ -127,7 +132,7 @@ run_libfuzzer() {
     begun=$(date +%s)
     while [ "$left" -gt 0 ]; do
         rm -f "$WORK"/artifact-*
-        "$bin" -max_total_time="$left" -max_len=512 -timeout=20 -rss_limit_mb=4096 \
+        "$bin" -max_total_time="$left" -max_len="$BYTES" -timeout=20 -rss_limit_mb=4096 \
             -print_final_stats=1 -artifact_prefix="$WORK/artifact-" "$WORK/corpus/$target" \
             "$WORK/seeds/$target" >"$log" 2>&1 || true
         done_now=$(number "$log" 'number_of_executed_units: *[0-9]+' || true)
@@ -152,7 +157,7 @@ run_afl() {
     rm -rf "$out"
     AFL_SKIP_CPUFREQ=1 AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES=1 AFL_NO_UI=1 AFL_NO_AFFINITY=1 \
         AFL_FAST_CAL=1 AFL_CUSTOM_MUTATOR_LIBRARY=$WORK/plain/libfuzz_${target}_mutator.so \
-        afl-fuzz -i "$WORK/seeds/$target" -o "$out" -G 512 -t 2000 -V "$SECONDS_EACH" \
+        afl-fuzz -i "$WORK/seeds/$target" -o "$out" -G "$BYTES" -t 2000 -V "$SECONDS_EACH" \
         -- "$WORK/afl/bin/fuzz_$target" >"$WORK/afl-$target.log" 2>&1 || true
     stats=$out/default/fuzzer_stats
     [ -f "$stats" ] || { tail -5 "$WORK/afl-$target.log"; die "fuzz_$target did not run"; }
@@ -167,20 +172,21 @@ run_afl() {
     find "$out/default/queue" -name 'id*' -type f -exec cp {} "$WORK/corpus/$target/" \;
 }
 
-# The smallest set of inputs that reaches what all of them reach, within what git should hold.
+# The smallest set of inputs that reaches what all of them reach, within what git should hold:
+# where there are too many, the shortest go, whose paths the longer ones mostly take too.
 merge() {
     local target=$1 to=fuzz/corpus/$1 bytes=0 files=0 file size
     local least=$WORK/merged/$1
     rm -rf "$least"; mkdir -p "$least"
-    "$WORK/libfuzzer${PLAIN:+-plain}/bin/fuzz_$target" -merge=1 -use_counters=0 -max_len=512 "$least" \
-        "$WORK/corpus/$target" "$WORK/seeds/$target" >"$WORK/merge-$target.log" 2>&1 ||
+    "$WORK/libfuzzer${PLAIN:+-plain}/bin/fuzz_$target" -merge=1 -use_counters=0 -max_len=512 \
+        "$least" "$WORK/corpus/$target" "$WORK/seeds/$target" >"$WORK/merge-$target.log" 2>&1 ||
         { tail -3 "$WORK/merge-$target.log"; return 1; }
     rm -rf "$to"; mkdir -p "$to"
     while read -r size file; do
         bytes=$((bytes + size)) files=$((files + 1))
         if [ "$bytes" -gt "$CORPUS_BYTES" ] || [ "$files" -gt "$CORPUS_FILES" ]; then break; fi
         cp "$file" "$to/$(sha1sum "$file" | cut -c1-16)"
-    done < <(find "$least" -type f -printf '%s %p\n' | sort -n)
+    done < <(find "$least" -type f -printf '%s %p\n' | sort -rn)
     echo "$to: $(find "$to" -type f | wc -l) inputs of $(find "$least" -type f | wc -l)," \
         "$(cat "$to"/* | wc -c) bytes"
 }
@@ -189,7 +195,8 @@ record() {
     [ -f "$TSV" ] ||
         printf 'target\tengine\tcommit\tdate\tseconds\texecutions\tedges\tcrashes\n' >"$TSV"
     cat "$ROWS" >>"$TSV"
-    awk -F '\t' 'NR > 1 { n += $6; c += $8 } END { printf "recorded: %.0f executions in all, %d crashes\n", n, c }' "$TSV"
+    awk -F '\t' 'NR > 1 { n += $6; c += $8 }
+        END { printf "recorded: %.0f executions in all, %d crashes\n", n, c }' "$TSV"
 }
 
 need_build

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# The fuzz targets of fuzz/. Without an engine each is a program fuzz_NAME that replays files, a test
-# that replays its corpus and every input that ever broke something, and a module by which AFL++
-# mutates. With one (WEIR_FUZZ_ENGINE, what to link: -fsanitize=fuzzer, or $LIB_FUZZING_ENGINE) the
-# program is that engine's.
+# The fuzz targets of fuzz/. Without an engine each is a program fuzz_NAME that replays files, a
+# test that replays its corpus and every input that ever broke something, and a module by which
+# AFL++ mutates. With one (WEIR_FUZZ_ENGINE, what to link: -fsanitize=fuzzer, or
+# $LIB_FUZZING_ENGINE) the program is that engine's.
 
 option(WEIR_FUZZ "Build the fuzz targets and replay their corpora" ${WEIR_TESTS})
 set(WEIR_FUZZ_ENGINE "" CACHE STRING "What to link for a fuzzing engine; empty: replay only")
@@ -49,9 +49,11 @@ endfunction()
 
 function(weir_fuzz_test name)
   set(folders ${PROJECT_SOURCE_DIR}/fuzz/corpus/${name})
-  if(EXISTS ${PROJECT_SOURCE_DIR}/fuzz/crashes/${name})
-    list(APPEND folders ${PROJECT_SOURCE_DIR}/fuzz/crashes/${name})
-  endif()
+  foreach(kind seeds crashes)
+    if(EXISTS ${PROJECT_SOURCE_DIR}/fuzz/${kind}/${name})
+      list(APPEND folders ${PROJECT_SOURCE_DIR}/fuzz/${kind}/${name})
+    endif()
+  endforeach()
   add_test(NAME fuzz_${name} COMMAND fuzz_${name} ${folders})
   set_tests_properties(fuzz_${name} PROPERTIES LABELS fuzz TIMEOUT 300)
 endfunction()
@@ -68,7 +70,7 @@ function(weir_fuzz)
   weir_fuzz_library(weir_fuzz_support weir_sim fuzz/fuzz_fail.c tests/support/rig.c
                     tests/support/model.c tests/support/memory.c)
   weir_fuzz_library(weir_fuzz_world weir_fuzz_support fuzz/world.c fuzz/world_device.c
-                    fuzz/world_block.c fuzz/world_pool.c)
+                    fuzz/world_block.c fuzz/world_pins.c fuzz/world_pool.c)
   foreach(name pool pages range conf)
     weir_fuzz_part(${name})
   endforeach()

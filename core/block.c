@@ -226,6 +226,19 @@ static WEIR_NOINLINE weir_status alloc_slow(weir_pool *pool, weir_ask *ask, uint
 
 static weir_status free_node(weir_pool *pool, uint32_t index, uint32_t lane);
 
+/* A block that could not be kept was never allocated: the totals do not count it. */
+static void alloc_undo(weir_pool *pool, const weir_ask *ask, uint32_t index)
+{
+    uint64_t bytes = weir_node_bytes(&pool->range, index);
+    (void)free_node(pool, index, ask->lane);
+    pool->requested.total -= ask->requested;
+    pool->allocated.total -= bytes;
+    pool->blocks.total--;
+    pool->by_class[size_class(ask->requested)].total--;
+    pool->frees--;
+    weir_oom_note(pool, ask, WEIR_NO_METADATA);
+}
+
 static weir_status alloc_checked(weir_pool *pool, weir_ask *ask, weir_addr *addr)
 {
     uint32_t index = 0;
@@ -241,13 +254,12 @@ static weir_status alloc_checked(weir_pool *pool, weir_ask *ask, weir_addr *addr
     if (WEIR_UNLIKELY(index == 0)) status = alloc_slow(pool, ask, &index);
     if (status == WEIR_OK && pool->config.max_blocks != 0 &&
         WEIR_UNLIKELY(pool->blocks.current > pool->config.max_blocks)) {
-        (void)free_node(pool, index, ask->lane); /* others came while the lock was released */
-        weir_oom_note(pool, ask, WEIR_NO_METADATA);
+        alloc_undo(pool, ask, index); /* others came while the lock was released */
         return WEIR_NO_METADATA;
     }
     if (status == WEIR_OK && WEIR_UNLIKELY((ask->flags & WEIR_PINNED) != 0)) {
         status = weir_block_pin(pool, index);
-        if (status != WEIR_OK) (void)free_node(pool, index, ask->lane);
+        if (status != WEIR_OK) alloc_undo(pool, ask, index);
     }
     if (status == WEIR_OK) *addr = pool->range.node[index].addr;
     return status;

@@ -119,10 +119,10 @@ static weir_status rung_return(weir_pool *pool, weir_ask *ask, uint32_t *index)
 {
     uint64_t released = 0;
     uint64_t wanted = weir_round_up(ask->bytes, weir_pool_granule(pool));
-    uint64_t held = pool->pages.held_bytes;
+    uint64_t most = weir_min(pool->pages.held_bytes, weir_place_bound(pool)); /* it may be above */
     if ((ask->flags & WEIR_ONE_HANDLE) != 0) wanted = weir_place_slot(pool, ask->bytes);
     if ((ask->flags & WEIR_NO_EVENTS) != 0) return WEIR_NO_MEMORY;
-    weir_status status = weir_trim_to(pool, held > wanted ? held - wanted : 0, &released);
+    weir_status status = weir_trim_to(pool, most > wanted ? most - wanted : 0, &released);
     if (status != WEIR_OK) return status;
     if (released == 0) return WEIR_NO_MEMORY;
     pool->retries++;

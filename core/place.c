@@ -117,12 +117,9 @@ uint64_t weir_place_kept(const weir_pool *pool)
 /* What the limit still allows. */
 static uint64_t headroom_granules(const weir_pool *pool, uint32_t how)
 {
-    uint64_t limit = pool->config.limit_bytes;
+    uint64_t limit = weir_place_bound(pool);
     uint64_t used = pool->pages.held_bytes;
-    if ((how & WEIR_PLACE_TIGHT) == 0) {
-        limit = weir_place_bound(pool);
-        used += weir_place_kept(pool);
-    }
+    if ((how & WEIR_PLACE_TIGHT) == 0) used += weir_place_kept(pool);
     return limit <= used ? 0 : (limit - used) >> pool->device.granule_shift;
 }
 

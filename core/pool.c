@@ -290,7 +290,8 @@ weir_status weir_pool_give_back(weir_pool *pool)
     for (uint32_t i = 0; i < pool->pages.span_count && weir_device_virtual(device); i++) {
         const weir_span *span = &pool->pages.span[i];
         uint32_t index = weir_range_at(&pool->range, span->base, 0);
-        bool whole = weir_node_bytes(&pool->range, index) == span->bytes;
+        bool whole = pool->range.node[index].kind == WEIR_FREE &&
+                     weir_node_bytes(&pool->range, index) == span->bytes;
         if (quarantined && !whole) continue; /* something is still mapped in it */
         (void)WEIR_DEVICE_CALL(device, &device->calls, va_frees,
                                va_free(device->self, span->base, span->bytes));

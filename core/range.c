@@ -305,18 +305,31 @@ static const char *check_bin(const weir_range *range, uint16_t index, uint32_t b
     return NULL;
 }
 
+/* Which bins of a row hold something. Most rows hold nothing, and that is seen at a glance. */
+static uint32_t check_row(const weir_set *set, uint32_t row)
+{
+    const uint32_t *head = &set->head[row * WEIR_RANGE_COLS];
+    uint32_t any = 0, cols = 0;
+    for (uint32_t col = 0; col < WEIR_RANGE_COLS; col++) any |= head[col];
+    for (uint32_t col = 0; any != 0 && col < WEIR_RANGE_COLS; col++)
+        cols |= (uint32_t)(head[col] != 0) << col;
+    return cols;
+}
+
 static const char *check_set(const weir_range *range, uint16_t index, uint32_t *filed)
 {
     const weir_set *set = range->set[index];
     const char *why = NULL;
     for (uint32_t row = 0; row < WEIR_RANGE_ROWS; row++)
         if ((set->cols[row] != 0) != ((set->rows >> row & 1) != 0)) return "R4: row bitmap";
-    for (uint32_t bin = 0; bin < WEIR_RANGE_BINS && why == NULL; bin++) {
-        if ((set->head[bin] != 0) != ((set->cols[bin >> 5] >> (bin & 31) & 1) != 0))
-            return "R4: column bitmap";
-        why = check_bin(range, index, bin, filed);
+    for (uint32_t row = 0; row < WEIR_RANGE_ROWS; row++) {
+        uint32_t cols = check_row(set, row);
+        if (cols != set->cols[row]) return "R4: column bitmap";
+        for (; cols != 0 && why == NULL; cols &= cols - 1)
+            why = check_bin(range, index, row * WEIR_RANGE_COLS + weir_bit_low(cols), filed);
+        if (why != NULL) return why;
     }
-    return why;
+    return NULL;
 }
 
 const char *weir_range_check(const weir_range *range)

@@ -72,6 +72,8 @@ weir_status weir_segment_add(weir_pool *pool, const weir_ask *ask, uint32_t *ind
         if (status == WEIR_OK) return WEIR_OK;
         if (WEIR_DEVICE_CALL(device, &device->calls, releases,
                              segment_free(device->self, addr, bytes)) != WEIR_OK) {
+            weir_piece_get(&pool->pages, which)->made = true; /* so that walks show it */
+            weir_piece_get(&pool->pages, which)->handle = addr;
             weir_pages_lose(&pool->pages, which);
             return status;
         }

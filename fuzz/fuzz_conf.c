@@ -219,6 +219,13 @@ static void conf_entries(const weir_conf *conf, const char *text)
 
 /* ---------------------------------------------------------------------------------- resolve -- */
 
+/* A size in bytes, of a device with so much memory. */
+static uint64_t conf_part(const weir_conf_bytes *size, uint64_t memory)
+{
+    return size->permille == 0 ? size->bytes
+                               : (uint64_t)((conf_wide)memory * size->permille / 1000);
+}
+
 /* What the pool is told: absolute sizes that agree with each other and with the device. */
 static void conf_resolve(const weir_conf *conf, uint8_t memory)
 {
@@ -234,6 +241,9 @@ static void conf_resolve(const weir_conf *conf, uint8_t memory)
     const weir_config *pool = &other.pool;
     bool bounded = pool->limit_bytes != 0 && pool->limit_bytes != WEIR_NO_LIMIT;
     if (bounded && bytes != 0) FUZZ_CHECK(pool->limit_bytes <= bytes);
+    uint64_t limit = conf_part(&conf->limit, bytes);
+    if (limit != 0 && (bytes == 0 || limit <= bytes)) FUZZ_CHECK(pool->limit_bytes == limit);
+    FUZZ_CHECK(pool->initial_bytes == conf_part(&conf->initial, bytes));
     if (bounded) FUZZ_CHECK(pool->initial_bytes <= pool->limit_bytes);
     FUZZ_CHECK(pool->growth_bytes == 0 || (pool->growth_bytes & (pool->growth_bytes - 1)) == 0);
     FUZZ_CHECK(pool->gc_permille < 1000);

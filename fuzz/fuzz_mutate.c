@@ -9,6 +9,7 @@
  */
 #include "fuzz.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,7 +115,42 @@ static void mutate_put_word(mutation *of)
     size_t bytes, at = mutate_head(of) + mutate_below(of, of->size - mutate_head(of) + 1);
     const char *word = mutate_word(of, &bytes);
     if (mutate_below(of, 2) == 0) at = mutate_seam(of);
+    size_t before = of->size;
     mutate_insert(of, at, (const uint8_t *)word, bytes);
+    if (of->size != before && mutate_below(of, 2) == 0)
+        mutate_insert(of, at + bytes, &weir_fuzz_shape.end, 1);
+}
+
+static bool mutate_digit(const mutation *of, size_t at)
+{
+    return at < of->size && of->data[at] >= '0' && of->data[at] <= '9';
+}
+
+/* Where some number of the text begins, and where it ends; false: there is none. */
+static bool mutate_find_number(mutation *of, size_t *from, size_t *to)
+{
+    size_t head = mutate_head(of);
+    *from = head + mutate_below(of, of->size - head + 1);
+    while (*from < of->size && !mutate_digit(of, *from)) ++*from;
+    while (*from > head && mutate_digit(of, *from) && mutate_digit(of, *from - 1)) --*from;
+    for (*to = *from; mutate_digit(of, *to);) ++*to;
+    return *from < *to;
+}
+
+/* One number becomes what another is, or one more or less. */
+static void mutate_relate(mutation *of)
+{
+    size_t from, to, other_from, other_to;
+    char text[24];
+    uint64_t value = 0;
+    if (!mutate_find_number(of, &other_from, &other_to) || !mutate_find_number(of, &from, &to))
+        return;
+    for (size_t at = other_from; at < other_to; at++) value = value * 10 + of->data[at] - '0';
+    value += mutate_below(of, 3) - UINT64_C(1);
+    int length = snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    if ((size_t)length > of->most - (of->size - (to - from))) return;
+    mutate_remove(of, from, to);
+    mutate_insert(of, from, (const uint8_t *)text, (size_t)length);
 }
 
 /* Another number in place of one that is there. */
@@ -200,7 +236,7 @@ static void mutate_once(mutation *of)
         mutate_field, mutate_field, mutate_field, mutate_grow,  mutate_grow,
         mutate_idiom, mutate_copy,  mutate_drop,  mutate_again, mutate_cut};
     static void (*const text[])(mutation *) = {mutate_field,  mutate_put_word, mutate_put_word,
-                                               mutate_number, mutate_number,   mutate_copy,
+                                               mutate_number, mutate_relate,   mutate_copy,
                                                mutate_drop,   mutate_again,    mutate_cut};
     if (weir_fuzz_shape.record != 0) binary[mutate_below(of, sizeof binary / sizeof *binary)](of);
     else text[mutate_below(of, sizeof text / sizeof *text)](of);

@@ -47,7 +47,7 @@ static bool pool_step(world *of)
     switch ((pool_op)fuzz_weighted(op, pool_weights, POOL_OPS)) {
     case POOL_ALLOC: weir_world_alloc(of, a, b, c, d); break;
     case POOL_ALLOC_ON: weir_world_alloc_on(of, a, b, c); break;
-    case POOL_FREE: weir_world_free(of, a, b, c); break;
+    case POOL_FREE: weir_world_free(of, a, b, c); of->unseen = d >= 128; break;
     case POOL_WORK: weir_world_work(of, a, b, c); break;
     case POOL_USE: weir_world_use(of, a, b); break;
     case POOL_PIN: weir_world_pin(of, a, b); break;

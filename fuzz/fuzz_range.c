@@ -196,7 +196,7 @@ static void range_retag(range_world *of)
 
 static void range_lookup(range_world *of)
 {
-    uint32_t cell = (uint32_t)of->arg[1] << 2 | (of->arg[2] & 3u);
+    uint32_t cell = (uint32_t)of->arg[1] << 1 | (of->arg[2] & 1u);
     uint64_t addr = weir_picture_addr(cell) + (of->arg[3] & 1);
     bool is = (of->arg[3] & 1) == 0 && weir_picture_starts_live(&of->picture, cell);
     FUZZ_CHECK((weir_range_lookup(&of->range, addr) != 0) == is);

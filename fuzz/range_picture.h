@@ -10,7 +10,7 @@
 
 #define PICTURE_UNIT_SHIFT 6u
 #define PICTURE_UNIT (UINT64_C(1) << PICTURE_UNIT_SHIFT)
-#define PICTURE_CELLS 1024u
+#define PICTURE_CELLS 512u
 #define PICTURE_SETS 4u
 
 typedef enum picture_kind { PICTURE_NONE, PICTURE_FREE, PICTURE_LIVE } picture_kind;

@@ -78,10 +78,14 @@ static void world_check(world *of)
     FUZZ_SAY(!of->rig.memory.held, "the lock is left held");
     world_learn_lost(of);
     weir_model_compare(&of->model, &of->rig);
-    if (!of->lost) world_mapped(of);
+    if (!of->lost) {
+        world_mapped(of);
+        weir_world_pins_check(of);
+    }
     weir_stats stats = weir_rig_stats(&of->rig);
     weir_sim_totals_read(of->rig.sim, &totals);
     FUZZ_CHECK(stats.reserved.current == totals.held_bytes);
+    if (!of->undone_less && !of->lost) FUZZ_CHECK(stats.quarantined_bytes == 0);
     uint64_t reserved = stats.reserved.current;
     FUZZ_SAY(reserved <= of->limit_most || reserved <= of->reserved, "beyond the limit");
     world_counts(of, &stats);
@@ -90,20 +94,19 @@ static void world_check(world *of)
     if (of->odd) weir_world_compare_all(of);
     if (of->odd || of->every) weir_rig_check(&of->rig);
     of->odd = false;
+    of->nested = false;
+    of->hits = 0;
 }
 
 bool weir_world_run(world *of, bool (*step)(world *of))
 {
     if (of->in.left == 0) return false;
-    if (of->depth == 0) {
-        of->hits = 0;
-        of->nested = false;
-    }
     of->depth++;
     bool more = step(of);
     of->depth--;
-    if (of->depth == 0) world_check(of);
+    if (of->depth == 0 && !of->unseen) world_check(of);
     else if (of->every) weir_rig_check(&of->rig);
+    of->unseen = false;
     return more;
 }
 

@@ -31,6 +31,17 @@ typedef struct world_fault {
     weir_status status;
 } world_fault;
 
+/* A place in physical memory. */
+typedef struct world_place {
+    weir_handle handle;
+    uint64_t offset;
+} world_place;
+
+typedef struct world_pin {
+    weir_addr addr;
+    world_place first, last; /* of the block's bytes */
+} world_pin;
+
 typedef struct world world;
 
 /* Takes the next operation from the input and does it; false at the end of the input. */
@@ -49,7 +60,8 @@ struct world {
     uint64_t calls[WEIR_SIM_CALLS]; /* by the pool */
     uint32_t hits;                  /* failures that this operation met */
     uint64_t hits_all;
-    uint32_t misses; /* of resume, one after the other */
+    uint32_t misses;  /* of resume, one after the other */
+    bool undone_less; /* a call that undoes or gives back has failed */
     bool quiet, lost;
 
     uint32_t nest_in;    /* unlocked device calls until others get in; 0: none */
@@ -61,6 +73,7 @@ struct world {
     uint64_t granule, limit, limit_most, reserved;
     bool every; /* weir_check after each operation, not only where something odd was */
     bool odd;
+    bool unseen; /* nothing is looked at after this operation: looks disturb what was freed last */
     bool segments, plain_sizes, grows;
     uint32_t stalled;
     uint64_t tag;
@@ -70,6 +83,8 @@ struct world {
     uint64_t told[2];  /* allocations and frees that the observer heard of */
     uint64_t served, freed;
     bool observed;
+    world_pin pin[WORLD_BLOCKS];
+    uint32_t pin_count;
     model model; /* last: only its count is cleared */
 };
 
@@ -99,6 +114,10 @@ void weir_world_wrong(world *of, uint8_t which, uint8_t how);
 /* Frees a block, for want of memory; false: there is none. */
 bool weir_world_reclaim(world *of);
 uint64_t weir_world_size(uint8_t size, uint8_t fine);
+
+/* world_pins.c: pinned blocks have the memory under them that they had when first seen pinned. */
+void weir_world_pins_check(world *of);
+void weir_world_pins_forget(world *of, weir_addr addr);
 
 /* world_pool.c: the others. */
 void weir_world_stall(world *of, uint8_t who);

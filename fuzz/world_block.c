@@ -158,6 +158,7 @@ static void block_free(world *of, model_block *block, uint8_t who, uint8_t how)
     if (status == WEIR_NO_METADATA && weir_world_host_failed(of)) return;
     ASSERT_STATUS(status, WEIR_OK);
     weir_model_drop(&of->model, (uint32_t)(block - of->model.block));
+    weir_world_pins_forget(of, addr);
     of->freed++;
     if ((how & 2) != 0) ASSERT_STATUS(weir_free(of->rig.pool, addr, by), WEIR_NOT_FOUND);
 }

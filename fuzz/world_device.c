@@ -32,6 +32,8 @@ static weir_status device_fail(world *of, weir_sim_call call, weir_status status
     of->hits++;
     of->hits_all++;
     of->odd = true;
+    of->undone_less = of->undone_less || call == WEIR_SIM_unmap ||
+                      call == WEIR_SIM_handle_release || call == WEIR_SIM_segment_free;
     if (status == WEIR_LOST) of->lost = true;
     of->misses = call == WEIR_SIM_resume ? of->misses + 1 : 0;
     if (of->misses == 2) of->lost = true;
