@@ -34,7 +34,7 @@ need_build() {
 
 need_test() {
     need_build
-    need g++ binutils libcriterion-dev clang lcov
+    need g++ binutils libcriterion-dev clang lcov python3 python3-venv
     if [ "$(uname -m)" = x86_64 ]; then need gcc-multilib; fi
 }
 

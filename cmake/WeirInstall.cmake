@@ -37,6 +37,16 @@ if(TARGET weir)
   install(TARGETS weir RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
+# The Python package as `weir run` finds it, beside its start-up hook.
+if(TARGET weir_runtime)
+  set(weir_python_dir ${CMAKE_INSTALL_DATADIR}/weir/python)
+  install(DIRECTORY integrations/python/src/weir DESTINATION ${weir_python_dir}
+          PATTERN __pycache__ EXCLUDE)
+  install(FILES integrations/runtime/weir_runtime.h DESTINATION ${weir_python_dir}/weir/native)
+  install(FILES integrations/python/startup/sitecustomize.py
+          DESTINATION ${weir_python_dir}/startup)
+endif()
+
 set(weir_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weir)
 install(EXPORT weir-targets NAMESPACE weir:: DESTINATION ${weir_cmake_dir})
 configure_package_config_file(cmake/weir-config.cmake.in ${PROJECT_BINARY_DIR}/weir-config.cmake

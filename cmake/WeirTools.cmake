@@ -48,6 +48,8 @@ else()
   endif()
   set_property(SOURCE ${PROJECT_SOURCE_DIR}/tools/weir/machine.c APPEND PROPERTY
                COMPILE_DEFINITIONS "WEIR_TOOL_BUILD=\"${weir_tool_build}\"")
+  set_property(SOURCE ${PROJECT_SOURCE_DIR}/tools/weir/run.c APPEND PROPERTY
+               COMPILE_DEFINITIONS "WEIR_RUN_LIBDIR=\"${CMAKE_INSTALL_LIBDIR}\"")
   add_executable(weir ${PROJECT_SOURCE_DIR}/tools/weir/main.c)
   weir_compile(weir)
   target_link_libraries(weir PRIVATE weir_tool)

@@ -4,8 +4,10 @@
  * exit. This is the one place of Weir with state of the process.
  *
  * Invariants  A device's pool is made once, with the lock held, and published by its pointer; what
- *             follows needs no lock. After a fork the child's `forked` is set and nothing else of
- *             this is touched in it: other threads may have held any lock.
+ *             follows needs no lock. `driven` is set, with the lock held, before the driver is first
+ *             called and stays: a child of a fork after that is `forked` and touches nothing else
+ *             of this, since other threads may have held any lock. A fork before it takes all locks
+ *             first, and its child goes on like any process.
  */
 #define _GNU_SOURCE
 #include "runtime_internal.h"
@@ -21,14 +23,16 @@
 typedef struct rt_process {
     pthread_once_t once;
     pthread_mutex_t lock;
-    atomic_bool forked;
+    atomic_bool driven, forked;
     atomic_uint promises;
-    char *conf; /* NULL: the environment's */
+    bool recorded; /* what the environment wants recorded has been begun */
+    char *conf;    /* NULL: the environment's */
     weir_rt_device device[WEIR_RUNTIME_DEVICES];
 } rt_process;
 
 static rt_process rt = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 static _Thread_local char rt_why[WEIR_RT_WHY_BYTES];
+static _Thread_local bool rt_forking; /* this thread holds all locks for its fork */
 
 int weir_runtime_abi(void)
 {
@@ -59,11 +63,25 @@ int weir_rt_fail(int status, const char *format, ...)
     return status;
 }
 
-uint64_t weir_rt_now_us(void)
+static uint64_t process_clock(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+uint64_t weir_rt_now_us(void)
+{
+    return process_clock(CLOCK_REALTIME);
+}
+
+uint64_t weir_rt_about_now_us(void)
+{
+#ifdef CLOCK_REALTIME_COARSE
+    return process_clock(CLOCK_REALTIME_COARSE);
+#else
+    return process_clock(CLOCK_REALTIME);
+#endif
 }
 
 const char *weir_rt_environment(const char *name)
@@ -74,9 +92,44 @@ const char *weir_rt_environment(const char *name)
 
 /* ------------------------------------------------------------------------------- process's ends -- */
 
-static void process_forked(void)
+static void process_hold(bool hold)
 {
-    atomic_store(&rt.forked, true);
+    if (hold) {
+        pthread_mutex_lock(&rt.lock);
+    }
+    weir_rt_history_hold(hold);
+    weir_rt_stack_hold(hold);
+    weir_rt_trace_hold(hold);
+    if (!hold) {
+        pthread_mutex_unlock(&rt.lock);
+    }
+}
+
+/* The driver forks when it loads its kernel module, with our lock held: `driven` is set by then. */
+static void process_before_fork(void)
+{
+    rt_forking = !atomic_load(&rt.driven);
+    if (rt_forking) {
+        process_hold(true);
+    }
+}
+
+static void process_after_fork(void)
+{
+    if (rt_forking) {
+        process_hold(false);
+        rt_forking = false;
+    }
+}
+
+static void process_in_child(void)
+{
+    if (atomic_load(&rt.driven)) {
+        atomic_store(&rt.forked, true);
+    } else {
+        weir_rt_trace_disown();
+    }
+    process_after_fork();
 }
 
 static void process_print_leaks(void)
@@ -112,11 +165,21 @@ static void process_begin(void)
         rt.device[i].ordinal = i;
         pthread_mutex_init(&rt.device[i].lock, NULL);
     }
-    pthread_atfork(NULL, NULL, process_forked);
+    pthread_atfork(process_before_fork, process_after_fork, process_in_child);
     atexit(process_exit);
+}
+
+/* What the environment wants recorded, once there is something to record: a process that never
+ * uses a GPU leaves no file. */
+static void process_record(void)
+{
     const char *trace = weir_rt_environment("WEIR_TRACE");
+    const char *leaks = weir_rt_environment("WEIR_LEAKS");
     if (trace && weir_rt_trace_begin(trace) != WEIR_OK) {
         fprintf(stderr, "weir: WEIR_TRACE: %s\n", rt_why);
+    }
+    if (leaks && strcmp(leaks, "stacks") == 0) {
+        weir_rt_history_leaks();
     }
 }
 
@@ -186,7 +249,24 @@ static weir_status process_settings(weir_conf *conf, char *why)
     return rt.conf ? weir_conf_parse(conf, rt.conf, why) : weir_conf_environment(conf, why);
 }
 
-/* The lock is held. */
+/* The lock is held, as for device_make. */
+static void device_open(weir_rt_device *on, weir_cuda_pool *pool)
+{
+    weir_stats core = {.size = sizeof(core)};
+    weir_stats_read(weir_cuda_pool_core(pool), &core);
+    memset(&on->stats, 0, sizeof(on->stats));
+    memset(&on->zero, 0, sizeof(on->zero));
+    on->settings_limit = core.limit_bytes == 0 ? WEIR_NO_LIMIT : core.limit_bytes;
+    atomic_store_explicit(&on->cuda, pool, memory_order_release);
+    if (!rt.recorded) {
+        rt.recorded = true;
+        process_record();
+    }
+    if (weir_rt_history_on()) {
+        weir_rt_history_watch(on, true);
+    }
+}
+
 static void device_make(weir_rt_device *on)
 {
     weir_conf conf;
@@ -198,19 +278,15 @@ static void device_make(weir_rt_device *on)
     config.device.one_launcher = (promises & WEIR_RUNTIME_ONE_LAUNCHER) != 0;
     config.device.libcuda = weir_rt_environment("WEIR_CUDA_LIBRARY");
     config.streams_told = (promises & WEIR_RUNTIME_ENDS_TOLD) != 0;
+    config.captures_told = (promises & WEIR_RUNTIME_CAPTURES_TOLD) != 0;
     weir_status status = process_settings(&conf, on->why);
     if (status == WEIR_OK) {
+        atomic_store(&rt.driven, true);
         status = weir_cuda_pool_create(&config, &pool, on->why);
     }
     on->status = (int)status;
-    if (status != WEIR_OK) {
-        return;
-    }
-    memset(&on->stats, 0, sizeof(on->stats));
-    memset(&on->zero, 0, sizeof(on->zero));
-    atomic_store_explicit(&on->cuda, pool, memory_order_release);
-    if (weir_rt_history_on()) {
-        weir_rt_history_watch(on, true);
+    if (status == WEIR_OK) {
+        device_open(on, pool);
     }
 }
 
@@ -300,6 +376,7 @@ static int device_stop(weir_rt_device *on)
     free(on->books.slot);
     on->pools = NULL;
     on->pool_room = 0;
+    atomic_store(&on->pools_begun, 0);
     memset(&on->books, 0, sizeof(on->books));
     return WEIR_OK;
 }

@@ -75,21 +75,44 @@ void weir_rt_doc_close(weir_rt_doc *doc)
     }
 }
 
-static void doc_string_json(weir_rt_doc *doc, const char *text)
+/* The bytes of the character of UTF-8 that begins here; 0: none does. The second byte's range is
+ * what keeps out long forms, surrogates and what lies above the last character. */
+static size_t doc_character(const unsigned char *at)
 {
-    doc_byte(doc, '"');
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\') {
-            doc_byte(doc, '\\');
-            doc_byte(doc, c);
-        } else if (c < 0x20) {
-            fprintf(doc->file, "\\u%04x", c);
-        } else {
-            doc_byte(doc, c);
+    unsigned char least = at[0] == 0xE0 ? 0xA0 : at[0] == 0xF0 ? 0x90 : 0x80;
+    unsigned char most = at[0] == 0xED ? 0x9F : at[0] == 0xF4 ? 0x8F : 0xBF;
+    if (at[0] < 0x80) {
+        return 1;
+    }
+    if (at[0] < 0xC2 || at[0] > 0xF4 || at[1] < least || at[1] > most) {
+        return 0;
+    }
+    size_t bytes = at[0] < 0xE0 ? 2 : at[0] < 0xF0 ? 3 : 4;
+    for (size_t i = 2; i < bytes; i++) {
+        if ((at[i] & 0xC0) != 0x80) {
+            return 0;
         }
     }
-    doc_byte(doc, '"');
+    return bytes;
+}
+
+/* The text, with a question mark for each byte that is no UTF-8: names of files need not be, and
+ * readers would refuse the whole document. */
+static void doc_characters(weir_rt_doc *doc, const char *text)
+{
+    while (*text != '\0') {
+        size_t bytes = doc_character((const unsigned char *)text);
+        if (bytes == 0) {
+            doc_byte(doc, '?');
+        } else if (doc->json && (*text == '"' || *text == '\\')) {
+            fprintf(doc->file, "\\%c", *text);
+        } else if (doc->json && (unsigned char)*text < 0x20) {
+            fprintf(doc->file, "\\u%04x", (unsigned)*text);
+        } else {
+            (void)fwrite(text, 1, bytes, doc->file);
+        }
+        text += bytes != 0 ? bytes : 1;
+    }
 }
 
 static void doc_little(weir_rt_doc *doc, uint64_t value, unsigned bytes)
@@ -102,13 +125,14 @@ static void doc_little(weir_rt_doc *doc, uint64_t value, unsigned bytes)
 static void doc_string(weir_rt_doc *doc, const char *text)
 {
     if (doc->json) {
-        doc_string_json(doc, text);
+        doc_byte(doc, '"');
+        doc_characters(doc, text);
+        doc_byte(doc, '"');
         return;
     }
-    size_t length = strlen(text);
     doc_byte(doc, 'X'); /* BINUNICODE */
-    doc_little(doc, length, 4);
-    (void)fwrite(text, 1, length, doc->file);
+    doc_little(doc, strlen(text), 4);
+    doc_characters(doc, text);
 }
 
 void weir_rt_doc_key(weir_rt_doc *doc, const char *key)

@@ -65,6 +65,7 @@ typedef struct weir_rt_device {
     weir_rt_books books;
     weir_runtime_stats stats; /* the parts that the books know */
     weir_stats zero;          /* the core's figures when the totals were last reset */
+    uint64_t settings_limit;  /* WEIR_NO_LIMIT: none */
     weir_rt_pool *pools;      /* [0] is never used */
     uint32_t pool_room;
     atomic_uint pools_begun;
@@ -101,6 +102,7 @@ int weir_rt_fail(int status, const char *format, ...);
 bool weir_rt_alive(void);
 
 uint64_t weir_rt_now_us(void);
+uint64_t weir_rt_about_now_us(void); /* some milliseconds off, in a quarter of the time */
 
 /* What a variable says; NULL where it says nothing or the process runs with raised privileges. */
 const char *weir_rt_environment(const char *name);
@@ -112,6 +114,8 @@ const char *weir_rt_environment(const char *name);
 weir_status weir_rt_pool_place(weir_rt_device *on, uint64_t bytes, uint64_t stream, uint32_t *pool,
                                weir_addr *addr);
 void weir_rt_pool_drop(weir_rt_device *on, uint32_t pool);
+/* The caller's pool that a domain of the core belongs to; 0, 0 for none. */
+void weir_rt_pool_of(weir_rt_device *on, weir_domain domain, uint64_t *hi, uint64_t *lo);
 
 /* runtime_stats.c; the lock is held. */
 void weir_rt_stats_add(weir_rt_device *on, const weir_rt_block *block);
@@ -131,7 +135,7 @@ typedef struct weir_rt_event {
     int device;
     uint64_t addr, bytes, stream, time_us;
     uint64_t hi, lo; /* the caller's pool */
-    uint32_t stack;
+    uint32_t stack, metadata;
 } weir_rt_event;
 
 bool weir_rt_history_on(void);
@@ -141,6 +145,14 @@ void weir_rt_history_note(const weir_rt_event *event);
 void weir_rt_history_watch(weir_rt_device *on, bool watch);
 /* Calls `visit` for each event from the oldest on, with history's lock held. */
 void weir_rt_history_walk(void (*visit)(void *self, const weir_rt_event *event), void *self);
+
+/* At the first pool, with WEIR_LEAKS=stacks: machine's stacks, unless there is a source already. */
+void weir_rt_history_leaks(void);
+
+/* Around a fork, so that no child finds a lock of a thread that it does not have. */
+void weir_rt_history_hold(bool hold);
+void weir_rt_stack_hold(bool hold);
+void weir_rt_trace_hold(bool hold);
 
 /* runtime_stack.c */
 typedef struct weir_rt_frame {
@@ -155,6 +167,8 @@ uint64_t weir_rt_trace_alloc(uint64_t bytes, uint64_t stream);
 void weir_rt_trace_free(const weir_rt_block *block);
 int weir_rt_trace_begin(const char *path);
 int weir_rt_trace_end(void);
+/* In a child: the file stays its parent's, to which nothing is added. */
+void weir_rt_trace_disown(void);
 
 /* runtime_oom.c: the sentence of an allocation that failed. */
 void weir_rt_oom_sentence(weir_rt_device *on, int status, uint64_t bytes, char *text, size_t room);

@@ -94,7 +94,11 @@ static void leaks_print(weir_rt_text *text, const leak_group *group, uint64_t no
     weir_rt_text_add(text, ", the oldest 0x%" PRIx64 ", %.1f s old, stream 0x%" PRIx64 "\n",
                      group->first.addr, (double)age_us / 1e6, group->first.stream);
     for (size_t i = 0; i < frames; i++) {
-        weir_rt_text_add(text, "      %s (%s:%d)\n", frame[i].name, frame[i].file, frame[i].line);
+        weir_rt_text_add(text, "      %s (%s", frame[i].name, frame[i].file);
+        if (frame[i].line > 0) {
+            weir_rt_text_add(text, ":%d", frame[i].line);
+        }
+        weir_rt_text_add(text, ")\n");
     }
 }
 

@@ -85,7 +85,7 @@ int weir_runtime_alloc(int device, uint64_t bytes, uint64_t stream, uint64_t *ad
     }
     weir_rt_block block = {.requested = bytes, .stream = stream};
     block.stack = weir_rt_history_stack();
-    block.born_us = weir_rt_now_us();
+    block.born_us = weir_rt_about_now_us();
     status = (int)weir_rt_pool_place(on, bytes, stream, &block.pool, &block.addr);
     if (status != WEIR_OK) {
         return memory_failed(on, status, bytes, stream);
@@ -101,21 +101,33 @@ int weir_runtime_alloc(int device, uint64_t bytes, uint64_t stream, uint64_t *ad
 
 /* --------------------------------------------------------------------------------------- free -- */
 
-/* Takes a block off the books of whichever device has it. */
+static bool memory_take(weir_rt_device *on, uint64_t addr, weir_rt_block *block)
+{
+    pthread_mutex_lock(&on->lock);
+    bool taken = weir_rt_books_take(&on->books, addr, block);
+    if (taken) {
+        weir_rt_stats_take(on, block);
+        weir_rt_trace_free(block);
+        if (weir_rt_history_on()) {
+            memory_note(on, WEIR_RT_FREE, block);
+        }
+    }
+    pthread_mutex_unlock(&on->lock);
+    return taken;
+}
+
+/* Takes a block off the books of whichever device has it. A thread mostly works with one device, so
+ * that one is asked first: threads of several devices do not meet at each other's locks. */
 static weir_rt_device *memory_unbook(uint64_t addr, weir_rt_block *block)
 {
+    static _Thread_local int last;
+    weir_rt_device *first = weir_rt_device_peek(last);
+    if (first && memory_take(first, addr, block)) {
+        return first;
+    }
     for (weir_rt_device *on = weir_rt_first(-1); on; on = weir_rt_next(-1, on)) {
-        pthread_mutex_lock(&on->lock);
-        bool taken = weir_rt_books_take(&on->books, addr, block);
-        if (taken) {
-            weir_rt_stats_take(on, block);
-            weir_rt_trace_free(block);
-            if (weir_rt_history_on()) {
-                memory_note(on, WEIR_RT_FREE, block);
-            }
-        }
-        pthread_mutex_unlock(&on->lock);
-        if (taken) {
+        if (on != first && memory_take(on, addr, block)) {
+            last = on->ordinal;
             return on;
         }
     }
@@ -159,10 +171,31 @@ int weir_runtime_free(uint64_t addr, uint64_t stream)
 
 /* --------------------------------------------------------------------------- looking a block up -- */
 
-/* The device with the block that holds `addr`, and the block's first address. */
+/* The device whose books have a block that begins at `addr`, and the block's length. */
+static weir_rt_device *memory_owner(uint64_t addr, uint64_t *bytes)
+{
+    for (weir_rt_device *on = weir_rt_first(-1); on; on = weir_rt_next(-1, on)) {
+        pthread_mutex_lock(&on->lock);
+        const weir_rt_block *block = weir_rt_books_find(&on->books, addr);
+        *bytes = block ? block->bytes : 0;
+        pthread_mutex_unlock(&on->lock);
+        if (block) {
+            return on;
+        }
+    }
+    return NULL;
+}
+
+/* The device with the block that holds `addr`, and the block's first address. All books are asked
+ * before any pool, which would walk over its blocks for an address that is not one of its own. */
 static weir_rt_device *memory_holder(uint64_t addr, uint64_t *base, uint64_t *bytes)
 {
     weir_block block;
+    weir_rt_device *owner = memory_owner(addr, bytes);
+    if (owner) {
+        *base = addr;
+        return owner;
+    }
     for (weir_rt_device *on = weir_rt_first(-1); on; on = weir_rt_next(-1, on)) {
         if (weir_block_find(weir_rt_core(on), addr, &block) == WEIR_OK) {
             *base = block.addr;
@@ -198,15 +231,8 @@ int weir_runtime_find(uint64_t addr, int *device, uint64_t *base, uint64_t *byte
 
 int weir_runtime_owns(uint64_t addr)
 {
-    for (weir_rt_device *on = weir_rt_first(-1); on; on = weir_rt_next(-1, on)) {
-        pthread_mutex_lock(&on->lock);
-        bool has = weir_rt_books_find(&on->books, addr) != NULL;
-        pthread_mutex_unlock(&on->lock);
-        if (has) {
-            return 1;
-        }
-    }
-    return 0;
+    uint64_t bytes;
+    return memory_owner(addr, &bytes) ? 1 : 0;
 }
 
 static int memory_say(weir_status status)
@@ -237,6 +263,13 @@ int weir_runtime_pin(uint64_t addr)
     return on ? memory_say(weir_pin(weir_rt_core(on), base)) : WEIR_NOT_FOUND;
 }
 
+int weir_runtime_peer(int device, int other)
+{
+    int status = 0;
+    weir_rt_device *on = weir_rt_device_get(device, &status);
+    return on ? memory_say(weir_cuda_peer(weir_cuda_pool_device(weir_rt_cuda(on)), other)) : status;
+}
+
 int weir_runtime_stream_end(uint64_t stream)
 {
     weir_status status = WEIR_OK;
@@ -248,6 +281,29 @@ int weir_runtime_stream_end(uint64_t stream)
         status = status == WEIR_OK ? ended : status;
     }
     return memory_say(status);
+}
+
+int weir_runtime_capture_begin(int device)
+{
+    int status = 0;
+    weir_rt_device *on = weir_rt_device_get(device, &status);
+    if (on) {
+        weir_cuda_pool_capture_begin(weir_rt_cuda(on));
+    }
+    return on ? WEIR_OK : status;
+}
+
+int weir_runtime_capture_end(int device)
+{
+    if (!weir_rt_alive()) {
+        return WEIR_LOST;
+    }
+    weir_rt_device *on = weir_rt_device_peek(device);
+    if (!on) {
+        return weir_rt_fail(WEIR_NOT_FOUND, "device %d has no pool, so no capture began", device);
+    }
+    weir_cuda_pool_capture_end(weir_rt_cuda(on));
+    return WEIR_OK;
 }
 
 /* ------------------------------------------------------------------------------- what is held -- */
@@ -300,10 +356,8 @@ int weir_runtime_limit_part(int device, double part)
     if (status != WEIR_OK) {
         return status;
     }
-    if (part >= 1.0) {
-        return weir_runtime_limit(device, WEIR_NO_LIMIT);
-    }
-    return weir_runtime_limit(device, (uint64_t)((double)total * part));
+    uint64_t limit = part < 1.0 ? (uint64_t)((double)total * part) : WEIR_NO_LIMIT;
+    return weir_runtime_limit(device, limit < on->settings_limit ? limit : on->settings_limit);
 }
 
 int weir_runtime_memory(int device, uint64_t *free_bytes, uint64_t *total_bytes)

@@ -76,6 +76,20 @@ static void pools_give_back(weir_rt_device *on, weir_domain domain)
     }
 }
 
+void weir_rt_pool_of(weir_rt_device *on, weir_domain domain, uint64_t *hi, uint64_t *lo)
+{
+    *hi = 0;
+    *lo = 0;
+    pthread_mutex_lock(&on->lock);
+    for (uint32_t i = 1; domain != 0 && i < on->pool_room; i++) {
+        if (on->pools[i].open && on->pools[i].domain == domain) {
+            *hi = on->pools[i].hi;
+            *lo = on->pools[i].lo;
+        }
+    }
+    pthread_mutex_unlock(&on->lock);
+}
+
 /* -------------------------------------------------------------------------------- public calls -- */
 
 int weir_runtime_pool_begin(int device, uint64_t hi, uint64_t lo, weir_runtime_wanted wanted,

@@ -2,8 +2,8 @@
 /*
  * The snapshot: what the pools hold and the history, in the shape of PyTorch's memory snapshots.
  *
- * A segment is a stretch of mapped memory without a gap; its blocks add up to its size, and every
- * live block lies in one, which the viewer insists on. The pool is copied block by block under its
+ * A segment is a stretch of mapped memory of one domain without a gap; its blocks add up to its size,
+ * and every live block lies in one, which the viewer insists on. The pool is copied block by block under its
  * own lock, what is written comes later; a block that is freed in between is shown as it was.
  */
 #include "runtime_doc.h"
@@ -88,12 +88,17 @@ static void snapshot_block(weir_rt_doc *doc, weir_rt_device *on, const weir_bloc
     weir_rt_doc_close(doc);
 }
 
-/* The end of the stretch without a gap that begins with block `from`. */
+static bool snapshot_goes_on(const weir_block *block, const weir_block *next)
+{
+    return block->addr + block->bytes == next->addr && block->domain == next->domain &&
+           block->small == next->small;
+}
+
+/* The end of the stretch that begins with block `from`. */
 static size_t snapshot_stretch(const snapshot_blocks *blocks, size_t from)
 {
     size_t to = from + 1;
-    while (to < blocks->count &&
-           blocks->block[to - 1].addr + blocks->block[to - 1].bytes == blocks->block[to].addr) {
+    while (to < blocks->count && snapshot_goes_on(&blocks->block[to - 1], &blocks->block[to])) {
         to++;
     }
     return to;
@@ -102,7 +107,7 @@ static size_t snapshot_stretch(const snapshot_blocks *blocks, size_t from)
 static void snapshot_segment(weir_rt_doc *doc, weir_rt_device *on, const weir_block *block,
                              size_t count)
 {
-    uint64_t total = 0, allocated = 0, active = 0, requested = 0;
+    uint64_t total = 0, allocated = 0, active = 0, requested = 0, hi, lo;
     for (size_t i = 0; i < count; i++) {
         total += block[i].bytes;
         allocated += block[i].live ? block[i].bytes : 0;
@@ -120,7 +125,8 @@ static void snapshot_segment(weir_rt_doc *doc, weir_rt_device *on, const weir_bl
     weir_rt_doc_key(doc, "segment_type");
     weir_rt_doc_text(doc, block[0].small ? "small" : "large");
     weir_rt_doc_key(doc, "segment_pool_id");
-    weir_rt_doc_pair(doc, 0, 0);
+    weir_rt_pool_of(on, block[0].domain, &hi, &lo);
+    weir_rt_doc_pair(doc, hi, lo);
     weir_rt_doc_key(doc, "is_expandable");
     weir_rt_doc_bool(doc, true);
     snapshot_frames(doc, 0);
@@ -156,6 +162,7 @@ typedef struct snapshot_trace {
 
 static void snapshot_entry(weir_rt_doc *doc, const weir_rt_event *event, const char *action)
 {
+    const weir_rt_frame *text;
     weir_rt_doc_dict(doc);
     weir_rt_doc_key(doc, "action");
     weir_rt_doc_text(doc, action);
@@ -166,6 +173,10 @@ static void snapshot_entry(weir_rt_doc *doc, const weir_rt_event *event, const c
     weir_rt_doc_key(doc, "pool_id");
     weir_rt_doc_pair(doc, event->hi, event->lo);
     snapshot_frames(doc, event->stack);
+    if (weir_rt_stack_frames(event->metadata, &text) == 1) {
+        weir_rt_doc_key(doc, "user_metadata");
+        weir_rt_doc_text(doc, text->file);
+    }
     weir_rt_doc_close(doc);
 }
 

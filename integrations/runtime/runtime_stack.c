@@ -126,6 +126,15 @@ uint32_t weir_runtime_stack(const char *const *file, const int *line, const char
     return number;
 }
 
+void weir_rt_stack_hold(bool hold)
+{
+    if (hold) {
+        pthread_mutex_lock(&stacks.lock);
+    } else {
+        pthread_mutex_unlock(&stacks.lock);
+    }
+}
+
 size_t weir_rt_stack_frames(uint32_t stack, const weir_rt_frame **frames)
 {
     *frames = NULL;

@@ -70,8 +70,8 @@ int weir_runtime_stats_read(int device, weir_runtime_stats *stats)
     if (!on) {
         return status;
     }
-    if (!stats || stats->size < sizeof(uint64_t) || stats->size > sizeof(*stats)) {
-        return weir_rt_fail(WEIR_INVALID, "the size of the figures is not one that is known");
+    if (!stats || stats->size < sizeof(stats->size)) {
+        return weir_rt_fail(WEIR_INVALID, "the size of the figures is not set");
     }
     weir_stats core = stats_core(on);
     pthread_mutex_lock(&on->lock);
@@ -90,7 +90,9 @@ int weir_runtime_stats_read(int device, weir_runtime_stats *stats)
     full.stream_waits = core.stream_waits - zero.stream_waits;
     full.moves = core.moved_handles - zero.moved_handles;
     full.rescues = core.rescues - zero.rescues;
-    memcpy(stats, &full, (size_t)stats->size);
+    size_t known = stats->size < sizeof(full) ? (size_t)stats->size : sizeof(full);
+    memset((char *)stats + known, 0, (size_t)full.size - known);
+    memcpy(stats, &full, known);
     return WEIR_OK;
 }
 

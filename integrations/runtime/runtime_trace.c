@@ -3,7 +3,8 @@
  * The trace: every operation as a line of the file that `weir replay` reads.
  *
  * Invariants  Lines are in the order of their times. A block has an id only if its allocation is in
- *             the file, and its free is written only then.
+ *             the file, and its free is written only then. A file belongs to the process that holds
+ *             its lock, so that several processes with one environment don't write over each other.
  * Cost        One look at a flag while nothing is recorded; else a line into a buffer that is
  *             written when it is full, when a second has passed, and at the end.
  */
@@ -12,9 +13,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -56,16 +57,38 @@ static void trace_flush(uint64_t now_us)
     trace.flushed_us = now_us;
 }
 
+/* By hand, since printf would cost more than the allocation that the line is about. */
+static char *trace_number(char *at, uint64_t number, unsigned base, char after)
+{
+    char digit[20];
+    unsigned count = 0;
+    do {
+        digit[count++] = "0123456789abcdef"[number % base];
+        number /= base;
+    } while (number != 0);
+    while (count > 0) {
+        *at++ = digit[--count];
+    }
+    *at++ = after;
+    return at;
+}
+
 static void trace_line(char op, uint64_t id, uint64_t bytes, uint64_t stream)
 {
     uint64_t now_us = trace_now_us();
     if (trace.used + TRACE_LINE > TRACE_BUFFER || now_us - trace.flushed_us > TRACE_EVERY_US) {
         trace_flush(now_us);
     }
-    int length = snprintf(trace.buffer + trace.used, TRACE_LINE,
-                          "%c,%" PRIu64 ",%" PRIu64 ",0x%" PRIx64 ",%" PRIu64 "\n", op, id, bytes,
-                          stream, now_us - trace.begun_us);
-    trace.used += (size_t)length;
+    char *at = trace.buffer + trace.used;
+    *at++ = op;
+    *at++ = ',';
+    at = trace_number(at, id, 10, ',');
+    at = trace_number(at, bytes, 10, ',');
+    *at++ = '0';
+    *at++ = 'x';
+    at = trace_number(at, stream, 16, ',');
+    at = trace_number(at, now_us - trace.begun_us, 10, '\n');
+    trace.used = (size_t)(at - trace.buffer);
 }
 
 uint64_t weir_rt_trace_alloc(uint64_t bytes, uint64_t stream)
@@ -109,13 +132,58 @@ int weir_rt_trace_end(void)
     return whole ? WEIR_OK : weir_rt_fail(WEIR_DEVICE, "the trace was not written in full");
 }
 
+void weir_rt_trace_hold(bool hold)
+{
+    if (hold) {
+        pthread_mutex_lock(&trace.lock);
+    } else {
+        pthread_mutex_unlock(&trace.lock);
+    }
+}
+
+void weir_rt_trace_disown(void)
+{
+    if (trace.fd >= 0) {
+        (void)close(trace.fd);
+    }
+    trace.fd = -1;
+    trace.used = 0;
+    atomic_store(&trace.on, false);
+}
+
+/* The file, empty and ours; -1 with errno where there is none. One that another process holds is left
+ * as it is. */
+static int trace_file_of(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0) {
+        return -1;
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        (void)close(fd);
+        errno = EWOULDBLOCK;
+        return -1;
+    }
+    if (ftruncate(fd, 0) != 0 && errno != EINVAL) { /* EINVAL: a device or a pipe */
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
+}
+
 static int trace_open(const char *path)
 {
     static const char head[] = "# op,id,bytes,stream,time_us\n";
+    char other[4096];
     if (trace.fd >= 0) {
         return weir_rt_fail(WEIR_BUSY, "a trace is being recorded already");
     }
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int fd = trace_file_of(path);
+    if (fd < 0 && errno == EWOULDBLOCK) {
+        (void)snprintf(other, sizeof(other), "%s.%ld", path, (long)getpid());
+        path = other;
+        fd = trace_file_of(path);
+    }
     if (fd < 0) {
         return weir_rt_fail(WEIR_DEVICE, "%s: %s", path, strerror(errno));
     }

@@ -4,14 +4,16 @@
  * share. PyTorch's hooks, the preload shim, the Python package and plain C programs call this.
  *
  * Settings   WEIR_CONF, as everywhere; WEIR_TRACE=FILE records all operations for `weir replay`;
- *            WEIR_LEAKS=1 prints what is still live at exit. Ignored with raised privileges.
+ *            WEIR_LEAKS=1 prints what is still live at exit, WEIR_LEAKS=stacks with the stacks that
+ *            allocated it. All ignored with raised privileges; docs/integrations.md has the rest.
  * Calls      take plain integers and pointers, so that ctypes and dlsym can make them. A call
  *            answers 0 or the number of a weir_status; weir_runtime_why has the sentence.
  * Streams    are CUstreams: 0 or 1 the legacy default stream, 2 the calling thread's.
  * Devices    are ordinals as the driver counts them, below WEIR_RUNTIME_DEVICES; -1 means every
  *            one that has a pool. A pool works in the device's primary context.
  * Threads    Every call is safe from any thread. Texts that are returned belong to the runtime.
- * fork       In a child every call answers LOST (7); nothing blocks and nothing is freed.
+ * fork       Once a pool was started, every call in a child answers LOST (10); nothing blocks and
+ *            nothing is freed. Before that a child may use the runtime as if it were the parent.
  * Exit       Nothing of the driver is called. The trace is closed, leaks are printed.
  */
 #ifndef WEIR_RUNTIME_H
@@ -51,7 +53,8 @@ int weir_runtime_start(int device);
 /* 1 while the device has a pool; never makes one. */
 int weir_runtime_started(int device);
 
-/* Ends the pools (device -1: all of them), before a context is reset. BUSY while blocks are live. */
+/* Ends the pools (device -1: all of them), before a context is reset. BUSY while blocks are live.
+ * No other thread may be inside a call, or make one that names the device, until it returns. */
 int weir_runtime_stop(int device);
 
 /* What the callers promise; each bit once set stays, and counts for pools made later, so say it
@@ -60,6 +63,8 @@ int weir_runtime_stop(int device);
 /* All work on the device is queued by the thread that calls the runtime: allows rescue, which
  * copies live memory together near the limit. */
 #define WEIR_RUNTIME_ONE_LAUNCHER 2u
+/* Every capture is told to weir_runtime_capture_begin and _end. */
+#define WEIR_RUNTIME_CAPTURES_TOLD 4u
 void weir_runtime_promise(unsigned promises);
 
 /* ------------------------------------------------------------------------------------- memory -- */
@@ -84,19 +89,29 @@ int weir_runtime_owns(uint64_t addr);
 /* Pins the block's memory in place until its free, before something outside holds it. */
 int weir_runtime_pin(uint64_t addr);
 
+/* Lets work on the device `other` touch the memory of `device`, what is there and what comes.
+ * Mapped memory needs this where cudaMalloc's would need cudaDeviceEnablePeerAccess. */
+int weir_runtime_peer(int device, int other);
+
 /* Before a stream is destroyed. */
 int weir_runtime_stream_end(uint64_t stream);
 
 /* Gives free memory back until `keep` bytes are held, waiting for pending uses. */
 int weir_runtime_trim(int device, uint64_t keep, uint64_t *released);
 
-/* Sets the limit: bytes, or a part of the device from above 0 to 1. */
+/* Sets the limit: bytes, or a part of the device from above 0 to 1. A part is never more than what
+ * the settings allow, so that a program's fraction does not lift its operator's limit. */
 int weir_runtime_limit(int device, uint64_t bytes);
 int weir_runtime_limit_part(int device, double part);
 
 /* What a program may still allocate and all it may have: the pool's free memory counts as free, and
  * the limit as the total. */
 int weir_runtime_memory(int device, uint64_t *free_bytes, uint64_t *total_bytes);
+
+/* With CAPTURES_TOLD: a capture is about to begin, or has ended, on any stream of the device; they
+ * count. Begin makes the pool, since one that is made later would not know of the capture. */
+int weir_runtime_capture_begin(int device);
+int weir_runtime_capture_end(int device);
 
 /* --------------------------------------------------------------------------- pools of the caller -- */
 
@@ -132,6 +147,7 @@ typedef struct weir_runtime_stats {
     uint64_t host_waits, stream_waits, moves, rescues;
 } weir_runtime_stats;
 
+/* Fills what both sides know; what only the caller knows reads as zero. INVALID: no size. */
 int weir_runtime_stats_read(int device, weir_runtime_stats *stats);
 int weir_runtime_stats_reset_peaks(int device);
 /* Sets `added`, `taken`, ooms and retries to 0. */
@@ -153,8 +169,13 @@ int weir_runtime_snapshot(const char *path);
 
 /* ------------------------------------------------------------------------------------ history -- */
 
-/* Keeps the last `entries` operations, with stacks where a source is set; 0 stops and forgets. */
+/* Keeps the last `entries` operations, with stacks where a source is set; 0 stops and forgets. Host
+ * memory is taken as operations come, 64 bytes each. */
 int weir_runtime_history(uint64_t entries);
+
+/* Goes with the operations of the calling thread from now on ("user_metadata" of a snapshot); NULL
+ * or "": nothing. Each different text counts as a stack, below. */
+int weir_runtime_metadata(const char *text);
 
 /* Interns a stack, innermost frame first, and returns its number, not 0; 0: memory is short or there
  * are 65,536 already. The strings are copied. */
@@ -166,8 +187,13 @@ uint32_t weir_runtime_stack(const char *const *file, const int *line, const char
 typedef uint32_t (*weir_runtime_stack_source)(void *self);
 void weir_runtime_stack_from(weir_runtime_stack_source source, void *self);
 
+/* A source: the machine's frames of the calling thread, as "symbol (library+offset)" for addr2line.
+ * It has no use for `self`. 0 where this C library cannot walk a stack. */
+uint32_t weir_runtime_stack_native(void *self);
+
 /* Records every operation to a file that `weir replay` reads. NULL ends it. BUSY: it records
- * already. DEVICE: the file can't be written. */
+ * already. DEVICE: the file can't be written. Where another process is recording to a file of this
+ * name, the process's number is added to it: "FILE.1234". */
 int weir_runtime_trace(const char *path);
 
 #ifdef __cplusplus

@@ -3,6 +3,8 @@
 #include "runtime_rig.h"
 
 #include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 Test(memory, figures_are_those_of_a_hand_count)
@@ -82,6 +84,10 @@ Test(memory, a_block_is_found_by_any_address_in_it)
     cr_expect_eq(device, 0);
     cr_expect_eq(base, addr);
     cr_expect_eq(bytes, 3 * MIB);
+    base = bytes = 0;
+    ASSERT_OK(weir_runtime_find(addr, NULL, &base, &bytes));
+    cr_expect_eq(base, addr);
+    cr_expect_eq(bytes, 3 * MIB);
     cr_expect_eq(weir_runtime_owns(addr), 1);
     cr_expect_eq(weir_runtime_owns(addr + MIB), 0);
     EXPECT_STATUS(weir_runtime_find(addr + 3 * MIB, NULL, NULL, NULL), WEIR_NOT_FOUND);
@@ -108,6 +114,55 @@ Test(memory, out_of_memory_says_what_would_have_fitted)
     runtime_rig_close();
 }
 
+/* What a failure says would have fitted, in bytes. */
+static uint64_t memory_said(void)
+{
+    double size = 0;
+    char unit[4] = "";
+    const char *at = strstr(weir_runtime_why(), "A request of up to ");
+    cr_assert(at && sscanf(at, "A request of up to %lf %3[a-zA-Z]", &size, unit) == 2, "%s",
+              weir_runtime_why());
+    cr_expect_str_eq(unit, "MiB", "%s", weir_runtime_why()); /* whole ones here */
+    return (uint64_t)size * MIB;
+}
+
+static void memory_fits(uint64_t least)
+{
+    uint64_t addr = 0;
+    EXPECT_STATUS(weir_runtime_alloc(0, UINT64_C(1) << 40, 0, &addr), WEIR_NO_MEMORY);
+    uint64_t said = memory_said();
+    cr_expect_geq(said, least, "%s", weir_runtime_why());
+    runtime_rig_free(runtime_rig_alloc(said));
+}
+
+/* And it does, on a device that is empty, under a limit, and where what is free lies scattered. */
+Test(memory, what_is_said_to_have_fitted_fits)
+{
+    static const char *const settings[] = {"limit_mb:96", "limit_mb:96,moves:false",
+                                           "limit_mb:96,growth_mb:4", "source:async,limit_mb:96"};
+    for (unsigned k = 0; k < sizeof(settings) / sizeof(settings[0]); k++) {
+        uint64_t addr[12];
+        runtime_rig_open(NULL, NULL);
+        memory_fits(500 * MIB); /* of 512 */
+        ASSERT_OK(weir_runtime_stop(-1));
+        ASSERT_OK(weir_runtime_configure(settings[k]));
+        memory_fits(90 * MIB);
+        for (unsigned i = 0; i < 12; i++) {
+            addr[i] = runtime_rig_alloc((i % 3 + 4) * MIB);
+        }
+        memory_fits(30 * MIB);
+        for (unsigned i = 0; i < 12; i += 2) {
+            runtime_rig_free(addr[i]);
+        }
+        memory_fits(30 * MIB);
+        for (unsigned i = 1; i < 12; i += 2) {
+            runtime_rig_free(addr[i]);
+            memory_fits(30 * MIB);
+        }
+        runtime_rig_close();
+    }
+}
+
 Test(memory, a_limit_is_what_the_program_is_told)
 {
     uint64_t left = 0, total = 0;
@@ -116,12 +171,82 @@ Test(memory, a_limit_is_what_the_program_is_told)
     ASSERT_OK(weir_runtime_memory(0, &left, &total));
     cr_expect_eq(total, 64 * MIB);
     cr_expect_eq(left, 24 * MIB);
-    ASSERT_OK(weir_runtime_limit_part(0, 0.25)); /* of 512 MiB */
+    ASSERT_OK(weir_runtime_limit(0, 128 * MIB));
     ASSERT_OK(weir_runtime_memory(0, &left, &total));
     cr_expect_eq(total, 128 * MIB);
     EXPECT_STATUS(weir_runtime_limit_part(0, 0.0), WEIR_INVALID);
     EXPECT_STATUS(weir_runtime_limit_part(0, 1.5), WEIR_INVALID);
     runtime_rig_free(live);
+    runtime_rig_close();
+}
+
+/* A framework's fraction of the device, of 512 MiB here. */
+Test(memory, a_part_of_the_device_does_not_lift_the_limit_of_the_settings)
+{
+    runtime_rig_open("limit_mb:64", NULL);
+    ASSERT_OK(weir_runtime_limit_part(0, 0.0625));
+    cr_expect_eq(runtime_rig_stats().limit, 32 * MIB);
+    ASSERT_OK(weir_runtime_limit_part(0, 0.5));
+    cr_expect_eq(runtime_rig_stats().limit, 64 * MIB);
+    ASSERT_OK(weir_runtime_limit_part(0, 1.0));
+    cr_expect_eq(runtime_rig_stats().limit, 64 * MIB);
+    ASSERT_OK(weir_runtime_stop(0));
+    ASSERT_OK(weir_runtime_configure(NULL));
+    ASSERT_OK(weir_runtime_limit_part(0, 0.5));
+    cr_expect_eq(runtime_rig_stats().limit, 256 * MIB);
+    ASSERT_OK(weir_runtime_limit_part(0, 1.0));
+    cr_expect_eq(runtime_rig_stats().limit, WEIR_NO_LIMIT);
+    runtime_rig_close();
+}
+
+Test(memory, callers_older_and_newer_than_the_library_read_figures)
+{
+    struct {
+        weir_runtime_stats known;
+        uint64_t unknown;
+    } newer;
+    runtime_rig_open(NULL, NULL);
+    uint64_t live = runtime_rig_alloc(MIB);
+    memset(&newer, 0xFF, sizeof(newer));
+    newer.known.size = sizeof(newer);
+    ASSERT_OK(weir_runtime_stats_read(0, &newer.known));
+    cr_expect_eq(newer.known.size, sizeof(newer));
+    cr_expect_eq(newer.known.allocations[0].current, 1);
+    cr_expect_eq(newer.unknown, 0);
+    memset(&newer, 0xFF, sizeof(newer));
+    newer.known.size = offsetof(weir_runtime_stats, allocated);
+    ASSERT_OK(weir_runtime_stats_read(0, &newer.known));
+    cr_expect_eq(newer.known.allocations[0].current, 1);
+    cr_expect_eq(newer.known.allocated[0].current, UINT64_MAX);
+    newer.known.size = 0;
+    EXPECT_STATUS(weir_runtime_stats_read(0, &newer.known), WEIR_INVALID);
+    runtime_rig_free(live);
+    runtime_rig_close();
+}
+
+/* Driver calls that an allocation and a free on a stream cost. */
+static uint64_t memory_calls(uint64_t stream)
+{
+    uint64_t addr = 0, before = weir_fakecuda_calls(NULL);
+    ASSERT_OK(weir_runtime_alloc(0, MIB, stream, &addr));
+    ASSERT_OK(weir_runtime_free(addr, stream));
+    return weir_fakecuda_calls(NULL) - before;
+}
+
+Test(memory, captures_that_are_told_cost_driver_calls_only_while_they_run)
+{
+    weir_runtime_promise(WEIR_RUNTIME_ENDS_TOLD | WEIR_RUNTIME_CAPTURES_TOLD);
+    runtime_rig_open(NULL, NULL);
+    EXPECT_STATUS(weir_runtime_capture_end(0), WEIR_NOT_FOUND);
+    ASSERT_OK(weir_runtime_capture_begin(0)); /* before there is a pool */
+    cr_expect_eq(weir_runtime_started(0), 1);
+    uint64_t stream = runtime_rig_stream();
+    (void)memory_calls(stream);
+    cr_expect_gt(memory_calls(stream), 0);
+    ASSERT_OK(weir_runtime_capture_end(0));
+    cr_expect_eq(memory_calls(stream), 0);
+    ASSERT_OK(weir_runtime_stream_end(stream));
+    runtime_rig_stream_destroy(stream);
     runtime_rig_close();
 }
 
@@ -223,5 +348,25 @@ Test(memory, threads_keep_one_set_of_books)
     cr_expect_eq(stats.allocations[0].current, 0);
     cr_expect_eq(stats.allocations[0].added, MEMORY_THREADS * MEMORY_ROUNDS);
     ASSERT_OK(weir_runtime_history(0));
+    runtime_rig_close();
+}
+
+Test(memory, a_peer_is_let_in_where_there_is_a_link)
+{
+    runtime_rig_open(NULL, NULL);
+    uint64_t addr = runtime_rig_alloc(4 * MIB);
+    ASSERT_OK(weir_runtime_peer(0, 1));
+    ASSERT_OK(weir_runtime_peer(0, 1)); /* again */
+    cr_expect_neq(weir_runtime_peer(0, 9), WEIR_OK);
+    cr_expect_gt(strlen(weir_runtime_why()), 10);
+    runtime_rig_free(addr);
+    runtime_rig_close();
+}
+
+Test(memory, no_peer_is_let_in_without_a_link)
+{
+    runtime_rig_open(NULL, &(weir_fakecuda_config){.no_peers = true});
+    cr_expect_neq(weir_runtime_peer(0, 1), WEIR_OK);
+    cr_expect_gt(strlen(weir_runtime_why()), 10);
     runtime_rig_close();
 }

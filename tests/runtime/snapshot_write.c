@@ -15,7 +15,8 @@ static int write_line;
 
 static uint32_t write_stack(void *self)
 {
-    const char *file = "caf\xc3\xa9 \"quoted\".py", *name = "step";
+    const char *file = "caf\xc3\xa9 \"quoted\"\t.py",
+               *name = "latin \xe9, cut \xe2\x82, long \xe0\x80\x80";
     (void)self;
     return weir_runtime_stack(&file, &write_line, &name, 1);
 }

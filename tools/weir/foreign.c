@@ -22,9 +22,9 @@ static uint64_t snapshot_number(json_object *entry, const char *key)
 static const char *snapshot_text(json_object *entry, const char *key)
 {
     json_object *value;
-    const char *text =
-        json_object_object_get_ex(entry, key, &value) ? json_object_get_string(value) : NULL;
-    return text != NULL ? text : "";
+    bool is_text = json_object_object_get_ex(entry, key, &value) &&
+                   json_object_is_type(value, json_type_string);
+    return is_text ? json_object_get_string(value) : "";
 }
 
 static json_object *snapshot_list(json_object *from, const char *key)

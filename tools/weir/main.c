@@ -8,6 +8,7 @@
 #include "fault.h"
 #include "generate.h"
 #include "replay.h"
+#include "run.h"
 #include "weir.h"
 
 static const char main_help[] =
@@ -28,8 +29,7 @@ static const char main_help[] =
     "  --json                 one line of JSON for each trace (schema weir.replay/1)\n"
     "  --summary              also say where the memory is at the end of each trace\n"
     "  --peers FILE           print recorded results of other allocators beside\n"
-    "  A TRACE is CSV, a memory snapshot of PyTorch with history (.pickle, or JSON), or a log of\n"
-    "  RMM, plain or compressed with gzip or zstd; - is standard input.\n"
+    "  A TRACE is CSV, plain or compressed with gzip or zstd; - is standard input.\n"
     "\n"
     "weir bench release-threshold [OPTION]... TRACE...   what each release_threshold_mb costs and\n"
     "                         holds, on segments, and which to take\n"
@@ -41,6 +41,12 @@ static const char main_help[] =
     "\n"
     "weir doctor [--device N] [--json]   what this machine has, what Weir would use and why, what\n"
     "                         is off, and a self-test of each GPU (schema weir.doctor/1)\n"
+    "\n"
+    "weir run [OPTION]... [--] COMMAND...   runs a program whose GPU memory comes from Weir, and\n"
+    "                         ends as it ends\n"
+    "  --conf STRING          settings, in place of the environment's WEIR_CONF\n"
+    "  --trace FILE           record all allocations, for weir replay\n"
+    "  --leaks                say at the program's end what is still allocated\n"
     "\n"
     "weir generate KIND --seed N [--ops N] [-o FILE]   write a synthetic trace\n"
     "  KIND: pipeline, prefetch, reduction, producer, training or serving\n"
@@ -62,7 +68,8 @@ static int main_version(void)
 
 static int main_usage(const char *verb)
 {
-    static const char verbs[] = "there are replay, bench, doctor, generate, version and help";
+    static const char verbs[] = "there are replay, bench, doctor, run, generate, version and "
+                                "help";
 
     if (verb == NULL) (void)fprintf(stderr, "weir: no verb; %s\n", verbs);
     else (void)fprintf(stderr, "weir: unknown verb '%s'; %s\n", verb, verbs);
@@ -77,6 +84,7 @@ int main(int argc, char **argv)
     if (strcmp(verb, "replay") == 0) return weir_replay(argc - 1, argv + 1);
     if (strcmp(verb, "bench") == 0) return weir_bench(argc - 1, argv + 1);
     if (strcmp(verb, "doctor") == 0) return weir_doctor(argc - 1, argv + 1);
+    if (strcmp(verb, "run") == 0) return weir_run(argc - 1, argv + 1);
     if (strcmp(verb, "generate") == 0) return weir_generate(argc - 1, argv + 1);
     if (strcmp(verb, "version") == 0 || strcmp(verb, "--version") == 0) return main_version();
     if (strcmp(verb, "help") == 0 || strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0)

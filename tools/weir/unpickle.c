@@ -2,8 +2,10 @@
 /*
  * Reads pickles of data, protocols 2 to 5; the opcodes are those of Python's pickletools.
  *
- * Invariants  A container is filled only while it is where it was made, on the stack, and is fetched
- *             from the memo only after that. So no value holds itself, however the file was made.
+ * Invariants  A container is filled only while it is where it was made, on the stack, and until it is
+ *             first fetched from the memo. So no value holds itself, however the file was made.
+ *             None is more than PICKLE_HEIGHT deep, since json-c ends values by recursion; how deep
+ *             one is stands in its json-c userdata.
  */
 #include "unpickle.h"
 
@@ -13,10 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PICKLE_HEIGHT = 100 };
+
 typedef struct pickle_slot {
     json_object *value; /* NULL with `mark` false: None */
     bool mark;
-    bool made_here; /* not fetched: may be filled */
+    bool made_here; /* never fetched: may be filled */
 } pickle_slot;
 
 typedef struct pickle_reader {
@@ -107,10 +111,30 @@ static json_object *pickle_target(pickle_reader *reader, size_t under, json_type
     pickle_slot *slot = under > 0 ? &reader->stack[under - 1] : NULL;
 
     if (slot == NULL || slot->mark || !slot->made_here || !json_object_is_type(slot->value, type)) {
-        (void)pickle_fail(reader, "values for no list or dict that is being made");
+        (void)pickle_fail(
+            reader, "values for no list or dict that is being made, or one that holds itself");
         return NULL;
     }
     return slot->value;
+}
+
+static bool pickle_holds(json_object *value)
+{
+    return json_object_is_type(value, json_type_array) ||
+           json_object_is_type(value, json_type_object);
+}
+
+/* Before a value goes into a container. */
+static bool pickle_raise(pickle_reader *reader, json_object *into, json_object *value)
+{
+    uintptr_t height, more;
+
+    if (!pickle_holds(value)) return true;
+    height = (uintptr_t)json_object_get_userdata(into);
+    more = (uintptr_t)json_object_get_userdata(value) + 1;
+    if (more > PICKLE_HEIGHT) return pickle_fail(reader, "values more than %d deep", PICKLE_HEIGHT);
+    if (more > height) json_object_set_userdata(into, (void *)more, NULL);
+    return true;
 }
 
 static bool pickle_append(pickle_reader *reader, size_t under, size_t first)
@@ -119,6 +143,7 @@ static bool pickle_append(pickle_reader *reader, size_t under, size_t first)
 
     for (size_t i = first; list != NULL && i < reader->depth; i++) {
         if (reader->stack[i].mark) return pickle_fail(reader, "a mark among values");
+        if (!pickle_raise(reader, list, reader->stack[i].value)) return false;
         if (json_object_array_add(list, reader->stack[i].value) != 0)
             return pickle_fail(reader, "not enough memory");
         reader->stack[i].value = NULL;
@@ -135,9 +160,9 @@ static bool pickle_set(pickle_reader *reader, size_t under, size_t first)
         return pickle_fail(reader, "a key without a value");
     for (size_t i = first; dict != NULL && i < reader->depth; i += 2) {
         json_object *key = reader->stack[i].value;
-        if (reader->stack[i].mark || reader->stack[i + 1].mark || key == NULL ||
-            json_object_is_type(key, json_type_array) || json_object_is_type(key, json_type_object))
+        if (reader->stack[i].mark || reader->stack[i + 1].mark || key == NULL || pickle_holds(key))
             return pickle_fail(reader, "a key that is no text or number");
+        if (!pickle_raise(reader, dict, reader->stack[i + 1].value)) return false;
         if (json_object_object_add(dict, json_object_get_string(key), reader->stack[i + 1].value) !=
             0)
             return pickle_fail(reader, "not enough memory");
@@ -209,16 +234,17 @@ static bool pickle_put(pickle_reader *reader, uint64_t index)
     return true;
 }
 
+/* A container that waits on the stack to be put somewhere is full, or will be found not to be. */
 static bool pickle_get(pickle_reader *reader, uint64_t index)
 {
+    json_object *value;
+
     if (index >= reader->memo_room || !reader->memo_set[index])
         return pickle_fail(reader, "memo %" PRIu64 " was never set", index);
-    for (size_t i = 0; reader->memo[index] != NULL && i < reader->depth; i++)
-        if (reader->stack[i].value == reader->memo[index] && reader->stack[i].made_here &&
-            (json_object_is_type(reader->memo[index], json_type_array) ||
-             json_object_is_type(reader->memo[index], json_type_object)))
-            return pickle_fail(reader, "a value that holds itself");
-    return pickle_push(reader, json_object_get(reader->memo[index]), false, false);
+    value = reader->memo[index];
+    for (size_t i = pickle_holds(value) ? reader->depth : 0; i > 0; i--)
+        if (reader->stack[i - 1].value == value) reader->stack[i - 1].made_here = false;
+    return pickle_push(reader, json_object_get(value), false, false);
 }
 
 /* -------------------------------------------------------------------------------- the opcodes -- */

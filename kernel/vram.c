@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A driver's own memory manager on Weir: the example of docs/kernel.md, and a test of it.
+ *
+ * The card is made up, the kernel's parts are not: rings are timelines of dma_fences, a job ends
+ * when its fence signals. What the pool asks of the driver is small:
+ *   memory   vram_handle_* hands out runs of 2 MiB pages of VRAM, vram_map writes the card's page
+ *            table, so the pool can move memory without copying it;
+ *   order    an event is the last fence of a ring when it was recorded; a ring that waits for one
+ *            gets it as a dependency of its next job.
+ * A real driver writes its hardware's page table and ring where this one writes arrays.
+ */
+#include <linux/dma-fence.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "weir_kernel.h"
+
+#define VRAM_SHIFT 21
+#define VRAM_GRANULE BIT_ULL(VRAM_SHIFT)
+#define VRAM_PAGES 64 /* 128 MiB of VRAM */
+#define VRAM_SPACE 1024 /* pages of the card's address space */
+#define VRAM_RINGS 2
+
+/* ---------------------------------------------------------------------------------------- rings */
+
+struct vram_ring {
+	u64 context;
+	u64 seqno;
+	struct dma_fence *last; /* of the job queued last; NULL: none yet */
+	struct dma_fence *dependency; /* the next job begins after this */
+};
+
+struct vram_event {
+	struct dma_fence *fence;
+};
+
+struct vram {
+	struct weir_kernel_sleeping host;
+	weir_pool *pool;
+	spinlock_t fence_lock; /* of the fences */
+	struct vram_ring ring[VRAM_RINGS];
+	weir_stream stream[VRAM_RINGS];
+	DECLARE_BITMAP(used, VRAM_PAGES);
+	u16 table[VRAM_SPACE]; /* the page under each page of the address space, plus one */
+	unsigned int handles, maps, events, waits;
+};
+
+static const char *vram_fence_name(struct dma_fence *fence)
+{
+	return "weir_vram";
+}
+
+static const struct dma_fence_ops vram_fence_ops = {
+	.get_driver_name = vram_fence_name,
+	.get_timeline_name = vram_fence_name,
+};
+
+/* Queues a job; it ends when its fence is signalled. The caller has a reference. */
+static struct dma_fence *vram_submit(struct vram *card, unsigned int index)
+{
+	struct vram_ring *ring = &card->ring[index];
+	struct dma_fence *fence = kzalloc(sizeof(*fence), GFP_KERNEL);
+
+	if (!fence)
+		return NULL;
+	dma_fence_init(fence, &vram_fence_ops, &card->fence_lock, ring->context, ++ring->seqno);
+	dma_fence_put(ring->last);
+	ring->last = dma_fence_get(fence);
+	dma_fence_put(ring->dependency); /* hardware would wait for it here */
+	ring->dependency = NULL;
+	return fence;
+}
+
+static weir_status vram_event_create(void *self, weir_event *event)
+{
+	struct vram *card = self;
+	struct vram_event *made = kzalloc(sizeof(*made), GFP_KERNEL);
+
+	if (!made)
+		return WEIR_NO_METADATA;
+	card->events++;
+	*event = (uintptr_t)made;
+	return WEIR_OK;
+}
+
+static void vram_event_destroy(void *self, weir_event event)
+{
+	struct vram *card = self;
+	struct vram_event *made = (struct vram_event *)(uintptr_t)event;
+
+	card->events--;
+	dma_fence_put(made->fence);
+	kfree(made);
+}
+
+static weir_status vram_event_record(void *self, weir_event event, u64 stream)
+{
+	struct vram *card = self;
+	struct vram_event *made = (struct vram_event *)(uintptr_t)event;
+
+	dma_fence_put(made->fence);
+	made->fence = dma_fence_get(card->ring[stream].last);
+	return WEIR_OK;
+}
+
+static bool vram_event_passed(weir_event event)
+{
+	struct vram_event *made = (struct vram_event *)(uintptr_t)event;
+
+	return !made->fence || dma_fence_is_signaled(made->fence);
+}
+
+static weir_status vram_event_query(void *self, weir_event event, bool *passed)
+{
+	*passed = vram_event_passed(event);
+	return WEIR_OK;
+}
+
+static weir_status vram_stream_wait(void *self, u64 stream, weir_event event)
+{
+	struct vram *card = self;
+	struct vram_event *made = (struct vram_event *)(uintptr_t)event;
+	struct vram_ring *ring = &card->ring[stream];
+
+	if (vram_event_passed(event))
+		return WEIR_OK;
+	card->waits++;
+	dma_fence_put(ring->dependency);
+	ring->dependency = dma_fence_get(made->fence);
+	return WEIR_OK;
+}
+
+static weir_status vram_event_wait(void *self, weir_event event, u64 wait_us, bool *passed)
+{
+	struct vram_event *made = (struct vram_event *)(uintptr_t)event;
+	unsigned long most = MAX_SCHEDULE_TIMEOUT;
+
+	if (wait_us != WEIR_FOREVER)
+		most = usecs_to_jiffies(min_t(u64, wait_us, UINT_MAX));
+	if (made->fence)
+		(void)dma_fence_wait_timeout(made->fence, false, most);
+	*passed = vram_event_passed(event);
+	return WEIR_OK;
+}
+
+/* --------------------------------------------------------------------------------------- memory */
+
+static weir_status vram_describe(void *self, weir_device_info *info)
+{
+	info->granule_bytes = VRAM_GRANULE;
+	info->memory_bytes = VRAM_PAGES * VRAM_GRANULE;
+	info->va_bytes = VRAM_SPACE * VRAM_GRANULE;
+	return WEIR_OK;
+}
+
+/* One pool has the card's address space to itself. It begins at its own size: 0 is no address. */
+static weir_status vram_va_reserve(void *self, u64 bytes, weir_addr *base)
+{
+	*base = VRAM_SPACE * VRAM_GRANULE;
+	return bytes <= VRAM_SPACE * VRAM_GRANULE ? WEIR_OK : WEIR_NO_MEMORY;
+}
+
+static weir_status vram_va_free(void *self, weir_addr base, u64 bytes)
+{
+	return WEIR_OK;
+}
+
+static weir_status vram_handle_create(void *self, u64 bytes, weir_handle *handle)
+{
+	struct vram *card = self;
+	unsigned int count = bytes >> VRAM_SHIFT;
+	unsigned long at = bitmap_find_next_zero_area(card->used, VRAM_PAGES, 0, count, 0);
+
+	if (at >= VRAM_PAGES)
+		return WEIR_NO_MEMORY;
+	bitmap_set(card->used, at, count);
+	card->handles++;
+	*handle = at + 1;
+	return WEIR_OK;
+}
+
+static weir_status vram_handle_release(void *self, weir_handle handle, u64 bytes)
+{
+	struct vram *card = self;
+
+	bitmap_clear(card->used, handle - 1, bytes >> VRAM_SHIFT);
+	card->handles--;
+	return WEIR_OK;
+}
+
+static u16 *vram_entry(struct vram *card, weir_addr addr)
+{
+	return &card->table[(addr >> VRAM_SHIFT) - VRAM_SPACE];
+}
+
+static weir_status vram_map(void *self, weir_addr addr, u64 bytes, weir_handle handle)
+{
+	struct vram *card = self;
+	u16 *entry = vram_entry(card, addr);
+	unsigned int i;
+
+	for (i = 0; i < bytes >> VRAM_SHIFT; i++)
+		entry[i] = handle + i;
+	card->maps++;
+	return WEIR_OK;
+}
+
+/* The page table is written; a card with a cache of it would have it looked at again here. */
+static weir_status vram_set_access(void *self, weir_addr addr, u64 bytes)
+{
+	return WEIR_OK;
+}
+
+static weir_status vram_unmap(void *self, weir_addr addr, u64 bytes)
+{
+	struct vram *card = self;
+
+	memset(vram_entry(card, addr), 0, (bytes >> VRAM_SHIFT) * sizeof(u16));
+	card->maps--;
+	return WEIR_OK;
+}
+
+static const weir_device_ops vram_ops = {
+	.size = sizeof(vram_ops),
+	.describe = vram_describe,
+	.va_reserve = vram_va_reserve,
+	.va_free = vram_va_free,
+	.handle_create = vram_handle_create,
+	.handle_release = vram_handle_release,
+	.map = vram_map,
+	.set_access = vram_set_access,
+	.unmap = vram_unmap,
+	.event_create = vram_event_create,
+	.event_destroy = vram_event_destroy,
+	.event_record = vram_event_record,
+	.event_query = vram_event_query,
+	.stream_wait = vram_stream_wait,
+	.event_wait = vram_event_wait,
+};
+
+/* ------------------------------------------------------------------------------------- the card */
+
+static int vram_open(struct vram *card)
+{
+	weir_config config = {
+		.size = sizeof(config),
+		.ops = &vram_ops,
+		.device_self = card,
+		.platform = &card->host.platform,
+		.va_bytes = VRAM_SPACE * VRAM_GRANULE,
+	};
+	unsigned int i;
+
+	spin_lock_init(&card->fence_lock);
+	weir_kernel_sleeping_init(&card->host);
+	if (weir_pool_create(&config, &card->pool) != WEIR_OK)
+		return -ENOMEM;
+	for (i = 0; i < VRAM_RINGS; i++) {
+		weir_stream_desc desc = {
+			.size = sizeof(desc), .native = i, .unique = i + 1, .outlives = true,
+		};
+
+		card->ring[i].context = dma_fence_context_alloc(1);
+		if (weir_stream_attach(card->pool, &desc, &card->stream[i]) != WEIR_OK)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Whether everything came back. */
+static bool vram_close(struct vram *card)
+{
+	unsigned int i;
+	bool whole = !card->pool || weir_pool_destroy(card->pool) == WEIR_OK;
+
+	for (i = 0; i < VRAM_RINGS; i++) {
+		dma_fence_put(card->ring[i].last);
+		dma_fence_put(card->ring[i].dependency);
+	}
+	weir_kernel_sleeping_destroy(&card->host);
+	return whole && !card->handles && !card->maps && !card->events;
+}
+
+/* ------------------------------------------------------------------------------------ its check */
+
+#define VRAM_MUST(cond) \
+	do { \
+		if (!(cond)) { \
+			pr_err("weir_vram: line %d: %s\n", __LINE__, #cond); \
+			return false; \
+		} \
+	} while (0)
+
+/* A job of ring 0 uses all VRAM; its memory is wanted by ring 1, which waits on the card. */
+static bool vram_lend(struct vram *card)
+{
+	u64 most = VRAM_PAGES * VRAM_GRANULE;
+	struct dma_fence *job;
+	weir_addr first, second;
+
+	VRAM_MUST(weir_alloc_on(card->pool, card->stream[0], most, &first) == WEIR_OK);
+	job = vram_submit(card, 0);
+	VRAM_MUST(job);
+	VRAM_MUST(weir_free(card->pool, first, card->stream[0]) == WEIR_OK);
+	VRAM_MUST(weir_alloc_on(card->pool, card->stream[1], most, &second) == WEIR_OK);
+	VRAM_MUST(card->waits == 1 && card->ring[1].dependency == job);
+	VRAM_MUST(weir_free(card->pool, second, card->stream[1]) == WEIR_OK);
+	dma_fence_signal(job);
+	dma_fence_put(job);
+	return true;
+}
+
+/* Every second page free, and a block of half of VRAM: its pages come together by their table. */
+static bool vram_gather(struct vram *card)
+{
+	static weir_addr page[VRAM_PAGES];
+	weir_addr large;
+	unsigned int i;
+
+	VRAM_MUST(weir_trim(card->pool, 0, WEIR_FOREVER, NULL) == WEIR_OK);
+	for (i = 0; i < VRAM_PAGES; i++)
+		VRAM_MUST(weir_alloc_on(card->pool, card->stream[0], VRAM_GRANULE, &page[i]) ==
+			  WEIR_OK);
+	for (i = 0; i < VRAM_PAGES; i += 2)
+		VRAM_MUST(weir_free(card->pool, page[i], card->stream[0]) == WEIR_OK);
+	VRAM_MUST(weir_alloc_on(card->pool, card->stream[0], VRAM_PAGES / 2 * VRAM_GRANULE,
+				&large) == WEIR_OK);
+	VRAM_MUST(bitmap_full(card->used, VRAM_PAGES));
+	VRAM_MUST(weir_free(card->pool, large, card->stream[0]) == WEIR_OK);
+	for (i = 1; i < VRAM_PAGES; i += 2)
+		VRAM_MUST(weir_free(card->pool, page[i], card->stream[0]) == WEIR_OK);
+	return true;
+}
+
+static int __init vram_init(void)
+{
+	struct vram *card = kvzalloc(sizeof(*card), GFP_KERNEL);
+	bool good;
+
+	if (!card)
+		return -ENOMEM;
+	good = vram_open(card) == 0 && vram_lend(card) && vram_gather(card);
+	good = vram_close(card) && good;
+	kvfree(card);
+	pr_info("weir_vram: %s\n",
+		good ? "lent between rings and gathered by its page table" : "failed");
+	return good ? 0 : -EINVAL;
+}
+
+static void __exit vram_exit(void)
+{
+}
+
+module_init(vram_init);
+module_exit(vram_exit);
+MODULE_LICENSE("Dual MIT/GPL");
+MODULE_DESCRIPTION("Example: a driver's memory manager on Weir, with dma_fences for order");
