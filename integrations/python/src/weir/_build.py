@@ -67,12 +67,14 @@ def _cuda_folders():
 
 
 def _cuda():
-    """The include folder with CUDA's runtime header, and the loaded libcudart."""
+    """The include folder with all of CUDA's runtime headers; pip's packages can lack a part."""
     for folder in _cuda_folders():
         for include in ("include", os.path.join("targets", "x86_64-linux", "include")):
-            if os.path.exists(os.path.join(folder, include, "cuda_runtime_api.h")):
-                return os.path.join(folder, include)
-    raise WeirError("CUDA's headers were not found: install nvidia-cuda-runtime, or set CUDA_HOME")
+            path = os.path.join(folder, include)
+            if all(os.path.exists(os.path.join(path, name))
+                   for name in ("cuda_runtime_api.h", os.path.join("crt", "host_config.h"))):
+                return path
+    raise WeirError("CUDA's headers were not found: install nvidia-cuda-runtime and nvidia-cuda-crt, or set CUDA_HOME")
 
 
 def _cudart():
