@@ -9,19 +9,46 @@
 #
 #   --compare  also the comparison with the kernel's own range allocators
 #   --keep DIR builds there and leaves everything
+#   ci/kernel.sh --lay-out DIR    the sources alone, as Kbuild wants them
 source "$(dirname "$0")/lib.sh"
-compare='' work=''
+compare='' work='' lay_out_only=''
 while [ $# -gt 0 ]; do
     case $1 in
         --compare) compare=1 ;;
         --keep) work=${2:?}; shift ;;
-        *) die "usage: ci/kernel.sh [--compare] [--keep DIR]" ;;
+        --lay-out) lay_out_only=${2:?}; shift ;;
+        *) die "usage: ci/kernel.sh [--compare] [--keep DIR], or --lay-out DIR" ;;
     esac
     shift
 done
 
 skip() { echo "skipped: $*"; exit 77; }
 
+unit="base block check device domain faults kept ladder limbo observer order pages pin pool range
+    range_check refusal rescue resize segment shadow sim sim_oracle sim_oracle_calls stats stream trim"
+property="single segments streams"
+
+# lay_out DIR: one folder that Kbuild can read.
+lay_out() {
+    local at=$1 name
+    rm -rf "$at"
+    mkdir -p "$at/core" "$at/sim" "$at/support" "$at/unit"
+    cp -r kernel/* "$at/"
+    cp core/*.[ch] "$at/core/"
+    cp backends/sim/*.[ch] "$at/sim/"
+    cp tests/support/*.[ch] "$at/support/"
+    cp tests/unit/*.h "$at/unit/"
+    for name in $unit; do cp "tests/unit/${name}_test.c" "$at/unit/"; done
+    for name in $property; do
+        cp "tests/property/${name}_test.c" "$at/unit/property_${name}_test.c"
+    done
+    awk -f kernel/tests.awk "$at"/unit/*.c >"$at/list.c"
+}
+
+if [ -n "$lay_out_only" ]; then
+    lay_out "$lay_out_only"
+    exit 0
+fi
 [ "$(uname -m)" = x86_64 ] || skip "the guest is x86-64"
 need linux-headers-amd64 qemu-system-x86 busybox-static cpio kmod gcc make libelf-dev
 have qemu-system-x86_64 || skip "QEMU can't be installed"
@@ -43,29 +70,8 @@ image() {
         dpkg-deb -x linux-image-"$release"_*.deb img && rm -f linux-image-*.deb)
 }
 
-unit="base block check device domain faults kept ladder limbo observer order pages pin pool range
-    range_check refusal rescue resize segment shadow sim sim_oracle sim_oracle_calls stats stream trim"
-property="single segments streams"
-
-# One folder that Kbuild can read.
-lay_out() {
-    local at=$work/module name
-    rm -rf "$at"
-    mkdir -p "$at/core" "$at/sim" "$at/support" "$at/unit"
-    cp -r kernel/* "$at/"
-    cp core/*.[ch] "$at/core/"
-    cp backends/sim/*.[ch] "$at/sim/"
-    cp tests/support/*.[ch] "$at/support/"
-    cp tests/unit/*.h "$at/unit/"
-    for name in $unit; do cp "tests/unit/${name}_test.c" "$at/unit/"; done
-    for name in $property; do
-        cp "tests/property/${name}_test.c" "$at/unit/property_${name}_test.c"
-    done
-    awk -f kernel/tests.awk "$at"/unit/*.c >"$at/list.c"
-}
-
 build() {
-    lay_out
+    lay_out "$work/module"
     make -j "$JOBS" -C "$headers" M="$work/module" modules >"$work/build.log" 2>&1 ||
         { cat "$work/build.log"; return 1; }
     ! grep -E 'warning:' "$work/build.log"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Every test that needs no GPU: the suite in five builds, then the scripts that look at what was
-# built. Ends with one line that counts over all of them; not 0 if anything failed.
+# built, boot it in a kernel, fuzz it for a while and plant bugs in it. Ends with one line that counts over all of them; not 0 if anything failed.
 source "$(dirname "$0")/lib.sh"
 PASSED=0 FAILED=0 SKIPPED=0
 
@@ -83,6 +83,10 @@ job "style" ci/style.sh
 job "symbols" ci/symbols.sh
 job "freestanding" ci/freestanding.sh
 job "coverage" ci/coverage.sh
+job "kernel" ci/kernel.sh
+job "fuzz" ci/fuzz.sh --seconds 5 --engine libfuzzer
+job "bugs of other pools" ci/mutants.sh --historical
+job "proofs" ci/prove.sh bits rounding powers
 
 echo
 echo "$PASSED passed, $FAILED failed, $SKIPPED skipped"

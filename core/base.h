@@ -41,6 +41,25 @@
 /* For the few functions that the shortest paths of alloc and free consist of. */
 #define WEIR_HOT __attribute__((__always_inline__)) inline
 
+/* Where the machine has no instruction for it the compiler would call a library. */
+#if defined(__riscv) && !defined(__riscv_zbb)
+static inline int weir_leading_zeros(uint64_t word)
+{
+    int zeros = 0;
+    for (int half = 32; half != 0; half /= 2)
+        if (word >> (64 - zeros - half) == 0) zeros += half;
+    return zeros;
+}
+
+static inline int weir_trailing_zeros(uint64_t word)
+{
+    return 63 - weir_leading_zeros(word & (0 - word));
+}
+
+#define __builtin_clzll(word) weir_leading_zeros(word)
+#define __builtin_ctzll(word) weir_trailing_zeros(word)
+#endif
+
 /* Position of the highest and lowest set bit; `word` is not 0. In halves where a word has 32 bits,
  * so that no library call is made. */
 static inline uint32_t weir_bit_high(uint64_t word)
