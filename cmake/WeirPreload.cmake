@@ -82,6 +82,8 @@ function(weir_preload_runtimes)
   add_library(weir_preload_cudart SHARED ${runtime})
   add_library(weir_preload_cudart_threads STATIC ${runtime})
   target_compile_definitions(weir_preload_cudart_threads PRIVATE FAKECUDART_STREAMS=2)
+  # It has CUDA's names, so it may not look like a library of Weir's.
+  set_target_properties(weir_preload_cudart_threads PROPERTIES OUTPUT_NAME fakecudart_threads)
   foreach(library weir_preload_cudart weir_preload_cudart_threads)
     weir_compile(${library})
     target_link_libraries(${library} PUBLIC ${CMAKE_DL_LIBS})

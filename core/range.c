@@ -325,9 +325,10 @@ static const char *check_set(const weir_range *range, uint16_t index, uint32_t *
     for (uint32_t row = 0; row < WEIR_RANGE_ROWS; row++) {
         uint32_t cols = check_row(set, row);
         if (cols != set->cols[row]) return "R4: column bitmap";
-        for (; cols != 0 && why == NULL; cols &= cols - 1)
+        for (; cols != 0; cols &= cols - 1) {
             why = check_bin(range, index, row * WEIR_RANGE_COLS + weir_bit_low(cols), filed);
-        if (why != NULL) return why;
+            if (why != NULL) return why;
+        }
     }
     return NULL;
 }
