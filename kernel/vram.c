@@ -284,53 +284,86 @@ static bool vram_close(struct vram *card)
 
 /* ------------------------------------------------------------------------------------ its check */
 
-#define VRAM_MUST(cond) \
-	do { \
-		if (!(cond)) { \
-			pr_err("weir_vram: line %d: %s\n", __LINE__, #cond); \
-			return false; \
-		} \
-	} while (0)
+#define VRAM_MOST (VRAM_PAGES * VRAM_GRANULE)
+
+static bool vram_so(bool good, const char *what)
+{
+	if (!good)
+		pr_err("weir_vram: not so: %s\n", what);
+	return good;
+}
+
+#define VRAM_SO(cond) vram_so(cond, #cond)
+
+static bool vram_take(struct vram *card, unsigned int ring, u64 bytes, weir_addr *addr)
+{
+	return VRAM_SO(weir_alloc_on(card->pool, card->stream[ring], bytes, addr) == WEIR_OK);
+}
+
+/* Always works: to free a block needs no memory. */
+static bool vram_give(struct vram *card, unsigned int ring, weir_addr addr)
+{
+	return VRAM_SO(weir_free(card->pool, addr, card->stream[ring]) == WEIR_OK);
+}
 
 /* A job of ring 0 uses all VRAM; its memory is wanted by ring 1, which waits on the card. */
 static bool vram_lend(struct vram *card)
 {
-	u64 most = VRAM_PAGES * VRAM_GRANULE;
 	struct dma_fence *job;
 	weir_addr first, second;
+	bool good;
 
-	VRAM_MUST(weir_alloc_on(card->pool, card->stream[0], most, &first) == WEIR_OK);
+	if (!vram_take(card, 0, VRAM_MOST, &first))
+		return false;
 	job = vram_submit(card, 0);
-	VRAM_MUST(job);
-	VRAM_MUST(weir_free(card->pool, first, card->stream[0]) == WEIR_OK);
-	VRAM_MUST(weir_alloc_on(card->pool, card->stream[1], most, &second) == WEIR_OK);
-	VRAM_MUST(card->waits == 1 && card->ring[1].dependency == job);
-	VRAM_MUST(weir_free(card->pool, second, card->stream[1]) == WEIR_OK);
-	dma_fence_signal(job);
+	good = vram_give(card, 0, first) && VRAM_SO(job);
+	if (good && vram_take(card, 1, VRAM_MOST, &second)) {
+		good = VRAM_SO(card->waits == 1 && card->ring[1].dependency == job);
+		good &= vram_give(card, 1, second);
+	} else {
+		good = false;
+	}
+	if (job)
+		dma_fence_signal(job);
 	dma_fence_put(job);
-	return true;
+	return good;
 }
 
 /* Every second page free, and a block of half of VRAM: its pages come together by their table. */
-static bool vram_gather(struct vram *card)
+static bool vram_gather_in(struct vram *card, weir_addr *page)
 {
-	static weir_addr page[VRAM_PAGES];
 	weir_addr large;
+	bool good = true;
 	unsigned int i;
 
-	VRAM_MUST(weir_trim(card->pool, 0, WEIR_FOREVER, NULL) == WEIR_OK);
+	for (i = 0; good && i < VRAM_PAGES; i++)
+		good = vram_take(card, 0, VRAM_GRANULE, &page[i]);
+	for (i = 0; good && i < VRAM_PAGES; i += 2) {
+		good = vram_give(card, 0, page[i]);
+		page[i] = 0;
+	}
+	if (!good || !vram_take(card, 0, VRAM_MOST / 2, &large))
+		return false;
+	good = VRAM_SO(bitmap_full(card->used, VRAM_PAGES));
+	return vram_give(card, 0, large) && good;
+}
+
+static bool vram_gather(struct vram *card)
+{
+	weir_addr *page = kcalloc(VRAM_PAGES, sizeof(*page), GFP_KERNEL);
+	bool good;
+	unsigned int i;
+
+	if (!page)
+		return false;
+	/* What the jobs before left is given back, so that all begins anew. */
+	good = VRAM_SO(weir_trim(card->pool, 0, WEIR_FOREVER, NULL) == WEIR_OK) &&
+	       vram_gather_in(card, page);
 	for (i = 0; i < VRAM_PAGES; i++)
-		VRAM_MUST(weir_alloc_on(card->pool, card->stream[0], VRAM_GRANULE, &page[i]) ==
-			  WEIR_OK);
-	for (i = 0; i < VRAM_PAGES; i += 2)
-		VRAM_MUST(weir_free(card->pool, page[i], card->stream[0]) == WEIR_OK);
-	VRAM_MUST(weir_alloc_on(card->pool, card->stream[0], VRAM_PAGES / 2 * VRAM_GRANULE,
-				&large) == WEIR_OK);
-	VRAM_MUST(bitmap_full(card->used, VRAM_PAGES));
-	VRAM_MUST(weir_free(card->pool, large, card->stream[0]) == WEIR_OK);
-	for (i = 1; i < VRAM_PAGES; i += 2)
-		VRAM_MUST(weir_free(card->pool, page[i], card->stream[0]) == WEIR_OK);
-	return true;
+		if (page[i])
+			good &= vram_give(card, 0, page[i]);
+	kfree(page);
+	return good;
 }
 
 static int __init vram_init(void)

@@ -4,12 +4,12 @@
  *
  * Metadata is asked for inside the pool's lock. With a mutex it may sleep; with a spinlock it
  * comes from the store, and where that is empty the call is refused, so drivers fill it before they
- * enter.
+ * enter. Which of the two a pool has is the driver's choice and never guessed from the context,
+ * which not every kernel can tell.
  */
 #include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/preempt.h>
 #include <linux/slab.h>
 
 #include "weir_kernel.h"
@@ -97,11 +97,12 @@ static bool store_keep(struct weir_kernel_atomic *host, void *piece)
 	return kept;
 }
 
+/* Only while the pool is made does it ask unlocked, and then nobody else can hold the lock. */
 static void *atomic_take(void *self, size_t bytes)
 {
 	struct weir_kernel_atomic *host = self;
 
-	if (preemptible())
+	if (!host->held)
 		return kvmalloc(max(bytes, host->bytes), GFP_KERNEL);
 	return store_take(host, bytes);
 }
@@ -110,9 +111,7 @@ static void atomic_give(void *self, void *mem, size_t bytes)
 {
 	struct weir_kernel_atomic *host = self;
 
-	if (preemptible())
-		kvfree(mem);
-	else if (!store_keep(host, mem))
+	if (!store_keep(host, mem))
 		llist_add(mem, &host->retired);
 }
 
@@ -124,12 +123,14 @@ static void atomic_lock(void *self) __acquires(lock)
 
 	spin_lock_irqsave(&host->lock, flags);
 	host->flags = flags;
+	host->held = true;
 }
 
 static void atomic_unlock(void *self) __releases(lock)
 {
 	struct weir_kernel_atomic *host = self;
 
+	host->held = false;
 	spin_unlock_irqrestore(&host->lock, host->flags);
 }
 

@@ -44,6 +44,7 @@ struct weir_kernel_atomic {
 	weir_platform platform;
 	spinlock_t lock; /* the pool's */
 	unsigned long flags; /* of its holder */
+	bool held;
 	spinlock_t store_lock; /* of `count` and `piece` */
 	size_t bytes; /* of each piece in the store */
 	unsigned int count;
@@ -52,14 +53,16 @@ struct weir_kernel_atomic {
 };
 
 /*
- * `bytes`: the largest piece that the pool may ask for in atomic context; a larger one is refused
- * then, and the call answers NO_METADATA and changes nothing. While the pool is made, and in
- * process context, pieces of any size come from kvmalloc.
+ * `bytes`: the largest piece that the pool may ask for while it works; a larger one is refused, and
+ * the call answers NO_METADATA and changes nothing. Tables double as they grow: 32 bytes for each
+ * block and each free run between blocks, so 64 KiB lasts for about a thousand blocks at once.
+ * While the pool is made, what it asks for unlocked comes from kvmalloc in any size.
  */
 void weir_kernel_atomic_init(struct weir_kernel_atomic *host, size_t bytes);
 /*
- * Process context, before calls where nothing may sleep: has `count` pieces ready, at most
- * WEIR_KERNEL_STORE, and frees what could not be freed there. -ENOMEM.
+ * May sleep. Before weir_pool_create where the pool begins with memory, and from time to time
+ * before calls where nothing may sleep: has `count` pieces ready, at most WEIR_KERNEL_STORE, and
+ * frees what could not be freed there. -ENOMEM.
  */
 int weir_kernel_store_fill(struct weir_kernel_atomic *host, unsigned int count);
 void weir_kernel_atomic_destroy(struct weir_kernel_atomic *host);

@@ -5,10 +5,11 @@
 #include <linux/kernel.h>
 #include <linux/types.h>
 
+#include <criterion/criterion.h>
+
 void *weir_ktap_take(size_t count, size_t size);
 void *weir_ktap_again(void *memory, size_t bytes);
 void weir_ktap_give(void *memory);
-void weir_ktap_abort(void); /* does not return, of which objtool is not told */
 
 #define malloc(bytes) weir_ktap_take(1, bytes)
 #define calloc(count, size) weir_ktap_take(count, size)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The part of Criterion's interface that the tests use, in the kernel: a test is a function that
- * ktap.c runs in a thread of its own. tests.awk lists them, since modules have no constructors.
+ * ktap.c or kunit.c runs in a thread of its own. tests.awk lists them, since modules have no constructors.
  */
 #ifndef CRITERION_CRITERION_H
 #define CRITERION_CRITERION_H
@@ -28,6 +28,15 @@ extern const struct weir_ktap_test weir_ktap_tests[];
 /* `stop`: the test ends where `good` is false. */
 __printf(6, 7) void weir_ktap_check(bool good, bool stop, const char *file, int line,
 				    const char *what, const char *format, ...);
+
+/* Both end the test and do not return, of which objtool is not told. */
+void weir_ktap_skip(const char *why);
+void weir_ktap_abort(void);
+
+/* Frees what the test left. How many pieces? */
+unsigned int weir_ktap_give_all(void);
+
+#define cr_skip(why) weir_ktap_skip(why)
 
 #define Test(suite_, name_, ...) \
 	void suite_##__##name_(void); \
