@@ -157,7 +157,7 @@ typedef preload_result (*real_lookup)(const char *, void **, int, uint64_t, int 
  * libc's look-ups alone, as the driver itself may be asking at this moment; its functions, by the
  * driver's, when the first of ours is called. */
 typedef struct real_state {
-    void *library;
+    void *libcuda;
     const void *bases[2]; /* of the libraries that are the driver: a name may lie in one it needs */
     bool open, ready;
     preload_driver driver;
@@ -191,7 +191,7 @@ static bool real_open(int flags)
     }
     pthread_mutex_lock(&real_lock);
     if (!real_one.open) {
-        real_one.library = library;
+        real_one.libcuda = library;
         real_one.bases[0] = real_base(weir_preload_dlsym()(library, "cuGetProcAddress_v2"));
         real_one.bases[1] = real_base(weir_preload_dlsym()(library, "cuInit"));
         __atomic_store_n(&real_one.open, true, __ATOMIC_RELEASE);
@@ -207,7 +207,7 @@ static void real_find(real_lookup lookup, void *slot, const char *exported, cons
     int presence = 0;
     if (!lookup || lookup(symbol, &found, version, flags, &presence) != PRELOAD_OK || !found ||
         real_base(found) == real_base(&real_one)) { /* never ourselves */
-        found = weir_preload_dlsym()(real_one.library, exported);
+        found = weir_preload_dlsym()(real_one.libcuda, exported);
     }
     memcpy(slot, &found, sizeof(found));
 }
@@ -216,7 +216,7 @@ static void real_fill(void)
 {
     preload_driver *driver = &real_one.driver;
     real_lookup lookup = NULL;
-    void *found = weir_preload_dlsym()(real_one.library, "cuGetProcAddress_v2");
+    void *found = weir_preload_dlsym()(real_one.libcuda, "cuGetProcAddress_v2");
     memcpy(&lookup, &found, sizeof(lookup));
 #define REAL_FIND(name, symbol, version, flags, parameters, arguments) \
     real_find(lookup, &driver->name, #name, symbol, version, flags);
@@ -256,7 +256,7 @@ const preload_driver *weir_preload_driver_needed(void)
 
 void *weir_preload_driver_symbol(const char *name)
 {
-    return real_open(RTLD_NOLOAD) ? weir_preload_dlsym()(real_one.library, name) : NULL;
+    return real_open(RTLD_NOLOAD) ? weir_preload_dlsym()(real_one.libcuda, name) : NULL;
 }
 
 bool weir_preload_is_inside(const void *code)

@@ -8,7 +8,7 @@
 #include "check.h"
 
 typedef struct loaded {
-    void *library;
+    void *libcuda;
     weir_cu_result (*init)(unsigned flags);
     weir_cu_result (*retain)(weir_cu_context *context, weir_cu_device device);
     weir_cu_result (*set)(weir_cu_context context);
@@ -35,18 +35,18 @@ static inline loaded loaded_open(int flags)
 {
     loaded driver;
     weir_cu_context context = NULL;
-    driver.library = dlopen("libcuda.so.1", RTLD_NOW | flags);
-    loaded_find(driver.library, "cuInit", &driver.init);
-    loaded_find(driver.library, "cuDevicePrimaryCtxRetain", &driver.retain);
-    loaded_find(driver.library, "cuCtxSetCurrent", &driver.set);
-    loaded_find(driver.library, "cuMemAlloc_v2", &driver.alloc);
-    loaded_find(driver.library, "cuMemAllocAsync", &driver.alloc_async);
-    loaded_find(driver.library, "cuMemFree_v2", &driver.release);
-    loaded_find(driver.library, "cuMemGetInfo_v2", &driver.info);
-    loaded_find(driver.library, "cuGetProcAddress_v2", &driver.lookup);
-    loaded_find(driver.library, "weir_fakecuda_calls", &driver.calls);
-    loaded_find(driver.library, "weir_fakecuda_breach", &driver.breach);
-    loaded_find(driver.library, "standin_calls", &driver.more_calls);
+    driver.libcuda = dlopen("libcuda.so.1", RTLD_NOW | flags);
+    loaded_find(driver.libcuda, "cuInit", &driver.init);
+    loaded_find(driver.libcuda, "cuDevicePrimaryCtxRetain", &driver.retain);
+    loaded_find(driver.libcuda, "cuCtxSetCurrent", &driver.set);
+    loaded_find(driver.libcuda, "cuMemAlloc_v2", &driver.alloc);
+    loaded_find(driver.libcuda, "cuMemAllocAsync", &driver.alloc_async);
+    loaded_find(driver.libcuda, "cuMemFree_v2", &driver.release);
+    loaded_find(driver.libcuda, "cuMemGetInfo_v2", &driver.info);
+    loaded_find(driver.libcuda, "cuGetProcAddress_v2", &driver.lookup);
+    loaded_find(driver.libcuda, "weir_fakecuda_calls", &driver.calls);
+    loaded_find(driver.libcuda, "weir_fakecuda_breach", &driver.breach);
+    loaded_find(driver.libcuda, "standin_calls", &driver.more_calls);
     CHECK_OK(driver.init(0));
     CHECK_OK(driver.retain(&context, 0));
     CHECK_OK(driver.set(context));

@@ -36,7 +36,7 @@ static void check_that_memory_is_weirs(const loaded *driver, void *alloc, void *
 
 static void check_lookups_by_name(const loaded *driver)
 {
-    void *library = driver->library;
+    void *library = driver->libcuda;
     (void)dlerror();
     check_that_memory_is_weirs(driver, dlsym(library, "cuMemAlloc_v2"),
                                dlsym(library, "cuMemFree_v2"));
@@ -110,8 +110,8 @@ static void check_that_a_twin_means_the_thread(const loaded *driver)
     memcpy(&give, &found, sizeof(give));
     found = procaddr_ask(driver, "cuMemFreeAsync", 11020, 2);
     memcpy(&take, &found, sizeof(take));
-    loaded_find(driver->library, "weir_fakecuda_hold", &hold);
-    loaded_find(driver->library, "weir_fakecuda_go", &go);
+    loaded_find(driver->libcuda, "weir_fakecuda_hold", &hold);
+    loaded_find(driver->libcuda, "weir_fakecuda_go", &go);
     CHECK_OK(give(&addr, MIB, NULL));
     CHECK_OK(hold(WEIR_CU_STREAM_LEGACY));
     CHECK_OK(take(addr, NULL));
