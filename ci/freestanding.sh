@@ -76,6 +76,8 @@ cross_if() {
     try_if "$1" env LD_LIBRARY_PATH="$at/lib/x86_64-linux-gnu" "$at/bin/$2-gcc-12"
 }
 
+# No file of the core knows of a kernel; kernel/weir_port.h does.
+! grep -ln '__KERNEL__\|<linux/' core/* || die "the core knows of a kernel"
 need gcc clang binutils
 if [ "$(uname -m)" = x86_64 ]; then need gcc-multilib; fi
 try_if x86-64 gcc -m64

@@ -6,12 +6,18 @@
  * when its fence signals. What the pool asks of the driver is small:
  *   memory   vram_handle_* hands out runs of 2 MiB pages of VRAM, vram_map writes the card's page
  *            table, so the pool can move memory without copying it;
- *   order    an event is the last fence of a ring when it was recorded; a ring that waits for one
- *            gets it as a dependency of its next job.
+ *   order    a ring has a tail, the fence after which its next job begins: its last job's, or that
+ *            and what it waits for since, merged. An event is the tail when it was recorded, so a
+ *            wait counts also where no job followed it.
  * A real driver writes its hardware's page table and ring where this one writes arrays.
+ *
+ * The pool makes some calls with its own lock held and some without: all that the card has is under
+ * the card's lock, which nests inside the pool's.
  */
+#include <linux/dma-fence-unwrap.h>
 #include <linux/dma-fence.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
 #include <linux/slab.h>
 
 #include "weir_kernel.h"
@@ -27,23 +33,23 @@
 struct vram_ring {
 	u64 context;
 	u64 seqno;
-	struct dma_fence *last; /* of the job queued last; NULL: none yet */
-	struct dma_fence *dependency; /* the next job begins after this */
+	struct dma_fence *tail; /* the next job begins after this */
 };
 
 struct vram_event {
-	struct dma_fence *fence;
+	struct dma_fence *fence; /* NULL: not recorded yet */
 };
 
 struct vram {
 	struct weir_kernel_sleeping host;
 	weir_pool *pool;
+	struct mutex lock; /* of all below but the streams */
 	spinlock_t fence_lock; /* of the fences */
 	struct vram_ring ring[VRAM_RINGS];
 	weir_stream stream[VRAM_RINGS];
 	DECLARE_BITMAP(used, VRAM_PAGES);
 	u16 table[VRAM_SPACE]; /* the page under each page of the address space, plus one */
-	unsigned int handles, maps, events, waits;
+	unsigned int handles, events, waits;
 };
 
 static const char *vram_fence_name(struct dma_fence *fence)
@@ -56,7 +62,17 @@ static const struct dma_fence_ops vram_fence_ops = {
 	.get_timeline_name = vram_fence_name,
 };
 
-/* Queues a job; it ends when its fence is signalled. The caller has a reference. */
+/* Takes over the reference to `fence`. */
+static void vram_ring_set_tail(struct vram_ring *ring, struct dma_fence *fence)
+{
+	dma_fence_put(ring->tail);
+	ring->tail = fence;
+}
+
+/*
+ * Queues a job; it ends when its fence is signalled, which hardware would not do before ring->tail.
+ * The caller has a reference.
+ */
 static struct dma_fence *vram_submit(struct vram *card, unsigned int index)
 {
 	struct vram_ring *ring = &card->ring[index];
@@ -64,11 +80,10 @@ static struct dma_fence *vram_submit(struct vram *card, unsigned int index)
 
 	if (!fence)
 		return NULL;
+	mutex_lock(&card->lock);
 	dma_fence_init(fence, &vram_fence_ops, &card->fence_lock, ring->context, ++ring->seqno);
-	dma_fence_put(ring->last);
-	ring->last = dma_fence_get(fence);
-	dma_fence_put(ring->dependency); /* hardware would wait for it here */
-	ring->dependency = NULL;
+	vram_ring_set_tail(ring, dma_fence_get(fence));
+	mutex_unlock(&card->lock);
 	return fence;
 }
 
@@ -79,7 +94,9 @@ static weir_status vram_event_create(void *self, weir_event *event)
 
 	if (!made)
 		return WEIR_NO_METADATA;
+	mutex_lock(&card->lock);
 	card->events++;
+	mutex_unlock(&card->lock);
 	*event = (uintptr_t)made;
 	return WEIR_OK;
 }
@@ -89,7 +106,9 @@ static void vram_event_destroy(void *self, weir_event event)
 	struct vram *card = self;
 	struct vram_event *made = (struct vram_event *)(uintptr_t)event;
 
+	mutex_lock(&card->lock);
 	card->events--;
+	mutex_unlock(&card->lock);
 	dma_fence_put(made->fence);
 	kfree(made);
 }
@@ -100,7 +119,9 @@ static weir_status vram_event_record(void *self, weir_event event, u64 stream)
 	struct vram_event *made = (struct vram_event *)(uintptr_t)event;
 
 	dma_fence_put(made->fence);
-	made->fence = dma_fence_get(card->ring[stream].last);
+	mutex_lock(&card->lock);
+	made->fence = dma_fence_get(card->ring[stream].tail);
+	mutex_unlock(&card->lock);
 	return WEIR_OK;
 }
 
@@ -108,7 +129,7 @@ static bool vram_event_passed(weir_event event)
 {
 	struct vram_event *made = (struct vram_event *)(uintptr_t)event;
 
-	return !made->fence || dma_fence_is_signaled(made->fence);
+	return dma_fence_is_signaled(made->fence);
 }
 
 static weir_status vram_event_query(void *self, weir_event event, bool *passed)
@@ -122,13 +143,18 @@ static weir_status vram_stream_wait(void *self, u64 stream, weir_event event)
 	struct vram *card = self;
 	struct vram_event *made = (struct vram_event *)(uintptr_t)event;
 	struct vram_ring *ring = &card->ring[stream];
+	struct dma_fence *both;
 
 	if (vram_event_passed(event))
 		return WEIR_OK;
-	card->waits++;
-	dma_fence_put(ring->dependency);
-	ring->dependency = dma_fence_get(made->fence);
-	return WEIR_OK;
+	mutex_lock(&card->lock);
+	both = dma_fence_unwrap_merge(ring->tail, made->fence);
+	if (!IS_ERR_OR_NULL(both)) {
+		card->waits++;
+		vram_ring_set_tail(ring, both);
+	}
+	mutex_unlock(&card->lock);
+	return IS_ERR_OR_NULL(both) ? WEIR_NO_METADATA : WEIR_OK;
 }
 
 static weir_status vram_event_wait(void *self, weir_event event, u64 wait_us, bool *passed)
@@ -138,8 +164,7 @@ static weir_status vram_event_wait(void *self, weir_event event, u64 wait_us, bo
 
 	if (wait_us != WEIR_FOREVER)
 		most = usecs_to_jiffies(min_t(u64, wait_us, UINT_MAX));
-	if (made->fence)
-		(void)dma_fence_wait_timeout(made->fence, false, most);
+	(void)dma_fence_wait_timeout(made->fence, false, most);
 	*passed = vram_event_passed(event);
 	return WEIR_OK;
 }
@@ -170,39 +195,47 @@ static weir_status vram_handle_create(void *self, u64 bytes, weir_handle *handle
 {
 	struct vram *card = self;
 	unsigned int count = bytes >> VRAM_SHIFT;
-	unsigned long at = bitmap_find_next_zero_area(card->used, VRAM_PAGES, 0, count, 0);
+	unsigned long at;
 
-	if (at >= VRAM_PAGES)
-		return WEIR_NO_MEMORY;
-	bitmap_set(card->used, at, count);
-	card->handles++;
-	*handle = at + 1;
-	return WEIR_OK;
+	mutex_lock(&card->lock);
+	at = bitmap_find_next_zero_area(card->used, VRAM_PAGES, 0, count, 0);
+	if (at < VRAM_PAGES) {
+		bitmap_set(card->used, at, count);
+		card->handles++;
+		*handle = at + 1;
+	}
+	mutex_unlock(&card->lock);
+	return at < VRAM_PAGES ? WEIR_OK : WEIR_NO_MEMORY;
 }
 
 static weir_status vram_handle_release(void *self, weir_handle handle, u64 bytes)
 {
 	struct vram *card = self;
 
+	mutex_lock(&card->lock);
 	bitmap_clear(card->used, handle - 1, bytes >> VRAM_SHIFT);
 	card->handles--;
+	mutex_unlock(&card->lock);
 	return WEIR_OK;
 }
 
-static u16 *vram_entry(struct vram *card, weir_addr addr)
+/* Entries of the table under `addr` become those of the pages from `first` on, or nothing for 0. */
+static void vram_write(struct vram *card, weir_addr addr, u64 bytes, u16 first)
 {
-	return &card->table[(addr >> VRAM_SHIFT) - VRAM_SPACE];
+	u16 *entry = &card->table[(addr >> VRAM_SHIFT) - VRAM_SPACE];
+	unsigned int i;
+
+	for (i = 0; i < bytes >> VRAM_SHIFT; i++)
+		entry[i] = first ? first + i : 0;
 }
 
 static weir_status vram_map(void *self, weir_addr addr, u64 bytes, weir_handle handle)
 {
 	struct vram *card = self;
-	u16 *entry = vram_entry(card, addr);
-	unsigned int i;
 
-	for (i = 0; i < bytes >> VRAM_SHIFT; i++)
-		entry[i] = handle + i;
-	card->maps++;
+	mutex_lock(&card->lock);
+	vram_write(card, addr, bytes, handle);
+	mutex_unlock(&card->lock);
 	return WEIR_OK;
 }
 
@@ -216,8 +249,9 @@ static weir_status vram_unmap(void *self, weir_addr addr, u64 bytes)
 {
 	struct vram *card = self;
 
-	memset(vram_entry(card, addr), 0, (bytes >> VRAM_SHIFT) * sizeof(u16));
-	card->maps--;
+	mutex_lock(&card->lock);
+	vram_write(card, addr, bytes, 0);
+	mutex_unlock(&card->lock);
 	return WEIR_OK;
 }
 
@@ -252,8 +286,13 @@ static int vram_open(struct vram *card)
 	};
 	unsigned int i;
 
+	mutex_init(&card->lock);
 	spin_lock_init(&card->fence_lock);
 	weir_kernel_sleeping_init(&card->host);
+	for (i = 0; i < VRAM_RINGS; i++) {
+		card->ring[i].context = dma_fence_context_alloc(1);
+		card->ring[i].tail = dma_fence_get_stub(); /* passed */
+	}
 	if (weir_pool_create(&config, &card->pool) != WEIR_OK)
 		return -ENOMEM;
 	for (i = 0; i < VRAM_RINGS; i++) {
@@ -261,7 +300,6 @@ static int vram_open(struct vram *card)
 			.size = sizeof(desc), .native = i, .unique = i + 1, .outlives = true,
 		};
 
-		card->ring[i].context = dma_fence_context_alloc(1);
 		if (weir_stream_attach(card->pool, &desc, &card->stream[i]) != WEIR_OK)
 			return -ENOMEM;
 	}
@@ -274,12 +312,12 @@ static bool vram_close(struct vram *card)
 	unsigned int i;
 	bool whole = !card->pool || weir_pool_destroy(card->pool) == WEIR_OK;
 
-	for (i = 0; i < VRAM_RINGS; i++) {
-		dma_fence_put(card->ring[i].last);
-		dma_fence_put(card->ring[i].dependency);
-	}
+	for (i = 0; i < VRAM_RINGS; i++)
+		dma_fence_put(card->ring[i].tail);
 	weir_kernel_sleeping_destroy(&card->host);
-	return whole && !card->handles && !card->maps && !card->events;
+	mutex_destroy(&card->lock);
+	return whole && !card->handles && !card->events &&
+	       !memchr_inv(card->table, 0, sizeof(card->table));
 }
 
 /* ------------------------------------------------------------------------------------ its check */
@@ -306,6 +344,13 @@ static bool vram_give(struct vram *card, unsigned int ring, weir_addr addr)
 	return VRAM_SO(weir_free(card->pool, addr, card->stream[ring]) == WEIR_OK);
 }
 
+/* Ring 1 queued nothing, and its wait counts all the same: while the job runs no page is let go. */
+static bool vram_keep(struct vram *card)
+{
+	return VRAM_SO(weir_trim(card->pool, 0, 0, NULL) == WEIR_OK) &&
+	       VRAM_SO(bitmap_full(card->used, VRAM_PAGES));
+}
+
 /* A job of ring 0 uses all VRAM; its memory is wanted by ring 1, which waits on the card. */
 static bool vram_lend(struct vram *card)
 {
@@ -318,8 +363,9 @@ static bool vram_lend(struct vram *card)
 	job = vram_submit(card, 0);
 	good = vram_give(card, 0, first) && VRAM_SO(job);
 	if (good && vram_take(card, 1, VRAM_MOST, &second)) {
-		good = VRAM_SO(card->waits == 1 && card->ring[1].dependency == job);
+		good = VRAM_SO(card->waits == 1 && card->ring[1].tail == job);
 		good &= vram_give(card, 1, second);
+		good &= vram_keep(card);
 	} else {
 		good = false;
 	}
